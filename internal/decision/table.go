@@ -98,7 +98,7 @@ func (t Table) seen(ctx context.Context, conn *pgx.Conn, ids []int64) error {
 func (t Table) prune(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, fmt.Sprintf(`DELETE FROM %s WHERE relay = $1::text AND kind = 'halted'
 		AND closed_at < now() - $2::interval`, t.Name.SQL()), t.Relay, haltedKept)
-	if sqlstate.Of(err) == refused {
+	if sqlstate.Of(err) == sqlstate.NotPermitted {
 		return nil
 	}
 	return err

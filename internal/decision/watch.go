@@ -112,7 +112,7 @@ func (w *Watch) once(ctx context.Context) (next time.Duration, err error) {
 		w.said = text
 		w.Logger.Warn("operators' decisions cannot be read", telemetry.ErrorFields(err)...)
 	}
-	if sqlstate.Of(err) == refused {
+	if sqlstate.Of(err) == sqlstate.NotPermitted {
 		return missing, err
 	}
 	return interval, err
@@ -144,7 +144,7 @@ func (w *Watch) look(ctx context.Context) (err error) {
 	}
 	rows, err := w.Table.open(ctx, w.conn, positions)
 	switch sqlstate.Of(err) {
-	case "42P01", "3F000": // no table, no schema
+	case sqlstate.UndefinedTable, sqlstate.UndefinedSchema:
 		w.exists = false
 		return nil
 	}
@@ -211,16 +211,13 @@ func (w *Watch) follow(ctx context.Context, s Steps, v View) error {
 // pruneEvery is how often rows are deleted at which the relay was halted long ago.
 const pruneEvery = time.Hour
 
-// refused is the SQLSTATE of a missing right.
-const refused = "42501"
-
 // failed names the table, and what is missing.
 func (w *Watch) failed(err error) error {
 	if err == nil {
 		return nil
 	}
 	f := &fault.Error{Kind: fault.Retry, Object: "table " + w.Table.Name.String(), Err: err}
-	if sqlstate.Of(err) == refused {
+	if sqlstate.Of(err) == sqlstate.NotPermitted {
 		f.With(fault.Do("Grant the rights to the connector's role.",
 			fmt.Sprintf("GRANT %s ON TABLE %s TO %s;", Rights, w.Table.Name.SQL(), identifier.Quote(w.role()))))
 	}

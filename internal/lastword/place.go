@@ -163,7 +163,7 @@ func (p Place) with(ctx context.Context, do func(context.Context, *pgx.Conn) err
 // absent: no table, schema or column.
 func absent(err error) bool {
 	switch sqlstate.Of(err) {
-	case "42P01", "3F000", "42703":
+	case sqlstate.UndefinedTable, sqlstate.UndefinedSchema, sqlstate.UndefinedColumn:
 		return true
 	}
 	return false

@@ -146,7 +146,7 @@ func (r *Rows) Delete(ctx context.Context, first, last Key) (int64, error) {
 		}
 		switch sqlstate.Of(result.Err) {
 		// a lock or the time ran out, or a deadlock: another session is busy with the table
-		case "55P03", "57014", "40P01":
+		case sqlstate.LockNotAvailable, sqlstate.QueryCanceled, sqlstate.DeadlockDetected:
 			if try < deletions && ctx.Err() == nil {
 				continue
 			}

@@ -300,7 +300,8 @@ func (r *Rows) Drop(ctx context.Context, p *Partition, lock, limit time.Duration
 		case errors.Is(err, errLater):
 			return false, nil
 		}
-		if state := sqlstate.Of(err); state != "55P03" && state != "40P01" && !errors.Is(err, errWaited) {
+		if state := sqlstate.Of(err); state != sqlstate.LockNotAvailable && state != sqlstate.DeadlockDetected &&
+			!errors.Is(err, errWaited) {
 			return false, postgres.QueryFault("table "+p.Table.String(), err)
 		}
 		if time.Now().Add(pause).After(deadline) {

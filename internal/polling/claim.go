@@ -85,7 +85,7 @@ func classified(object string, err error) error {
 	var known *fault.Error
 	if errors.As(f, &known) {
 		switch sqlstate.Of(err) {
-		case "42P01", "42703", "42501", "3F000": // no such table, column or schema; no right to it
+		case sqlstate.UndefinedTable, sqlstate.UndefinedColumn, sqlstate.NotPermitted, sqlstate.UndefinedSchema:
 			known.With(fault.Do("See what is missing, then add it.", "cdc-outbox check", "cdc-outbox setup"))
 		}
 	}

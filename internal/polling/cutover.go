@@ -87,7 +87,7 @@ func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (do
 			// One message is one transaction: the column never has its new name without the comment. Bounded, because
 			// every writer waits after the session that waits for this lock.
 			_, err = b.conn.PgConn().Exec(ctx, "SET lock_timeout = '1s'; "+step.SQL).ReadAll()
-			if sqlstate.Of(err) != "55P03" || time.Now().After(deadline) {
+			if sqlstate.Of(err) != sqlstate.LockNotAvailable || time.Now().After(deadline) {
 				break
 			}
 			select {

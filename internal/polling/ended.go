@@ -67,7 +67,7 @@ func Ended(ctx context.Context, dsn string, s Setup) error {
 
 // orEnded says in the place of a missing column that polling is over, where it is.
 func orEnded(ctx context.Context, cfg *Config, err error) error {
-	if sqlstate.Of(err) != "42703" {
+	if sqlstate.Of(err) != sqlstate.UndefinedColumn {
 		return err
 	}
 	dsn, derr := cfg.DSN()

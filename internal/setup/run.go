@@ -109,8 +109,8 @@ func runSlotStep(ctx context.Context, s servers, cfg Config, version int, step S
 		return err
 	}
 	// What is remembered is another slot's. A role that may not delete it has not been given one to remember either.
-	if _, err := s.primary.Exec(ctx, cfg.ForgetSQL()); err != nil && sqlstate.Of(err) != "42P01" &&
-		sqlstate.Of(err) != "42501" {
+	if _, err := s.primary.Exec(ctx, cfg.ForgetSQL()); err != nil && sqlstate.Of(err) != sqlstate.UndefinedTable &&
+		sqlstate.Of(err) != sqlstate.NotPermitted {
 		return postgres.QueryFault("table "+cfg.Checkpoint.String(), err)
 	}
 	return s.awaitReplay(ctx, cfg) // or the old one would be read there
@@ -154,7 +154,7 @@ func slotCreationFault(ctx context.Context, gaveUp bool, s servers, cfg Config, 
 	if gaveUp || code == sqlstate.QueryCanceled {
 		return slotWaitFault(ctx, s, cfg)
 	}
-	if code == "53400" { // configuration_limit_exceeded: "all replication slots are in use"
+	if code == sqlstate.LimitExceeded {
 		return &fault.Error{
 			Kind: fault.Operator, Object: cfg.SlotSubject(),
 			Err:      fmt.Errorf("every replication slot of the server is in use"),

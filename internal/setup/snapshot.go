@@ -158,7 +158,7 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg Config, version
 	if err := run(fillSQL(cfg, orders, exported)); err != nil {
 		f := postgres.QueryFault("table "+list.String(), err)
 		var fe *fault.Error
-		if errors.As(f, &fe) && sqlstate.Of(err) == "23502" {
+		if errors.As(f, &fe) && sqlstate.Of(err) == sqlstate.NotNullViolation {
 			fe.Kind = fault.Operator
 			fe.With(fault.Do("Give every row of the outbox an id, or set postgres.snapshot to never. This lists "+
 				"the rows without an id.",

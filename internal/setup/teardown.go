@@ -179,7 +179,7 @@ func otherReaders(ctx context.Context, q postgres.Querier, cfg Config) ([]string
 
 func alreadyGone(err error) bool {
 	switch sqlstate.Of(err) {
-	case "42704", "42P01": // undefined_object, undefined_table: another process was faster
+	case sqlstate.UndefinedObject, sqlstate.UndefinedTable: // another process was faster
 		return true
 	}
 	return false
@@ -190,7 +190,7 @@ func teardownFault(cfg Config, s Step, err error) error {
 	var fe *fault.Error
 	if errors.As(f, &fe) {
 		switch sqlstate.Of(err) {
-		case "55006": // object_in_use
+		case sqlstate.ObjectInUse:
 			fe.Object, fe.Next = cfg.SlotSubject(), "Stop the connector first."
 		default:
 			fe.With(fault.Do("Run it as the owner.", s.SQL))

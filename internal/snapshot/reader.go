@@ -175,8 +175,8 @@ func (s *Reader) Done(ctx context.Context, last int64) error {
 
 // Finish drops the list. A role without the right to drop it leaves an empty list, which means the same.
 func (s *Reader) Finish(ctx context.Context) error {
-	if _, err := s.conn.Exec(ctx, "DROP TABLE "+s.list); err != nil && sqlstate.Of(err) != "42501" &&
-		sqlstate.Of(err) != "42P01" {
+	if _, err := s.conn.Exec(ctx, "DROP TABLE "+s.list); err != nil && sqlstate.Of(err) != sqlstate.NotPermitted &&
+		sqlstate.Of(err) != sqlstate.UndefinedTable {
 		return s.fault(err)
 	}
 	return nil
