@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -116,34 +118,38 @@ func (r *Relay) watchTables(ctx context.Context) error {
 // lookAtHalted forgets rows that are over, whichever process published, passed or deleted them: a lane without rows is
 // never claimed. Every lookAgain it has the lanes of the others tried again.
 func (r *Relay) lookAtHalted(ctx context.Context, c *connection) {
-	for _, h := range r.haltedRows() {
-		for _, s := range r.sources {
-			if s.table.String() != h.Table {
-				continue
-			}
-			there, err := s.holds(ctx, c, h)
-			s.mu.Lock()
+	for _, s := range r.sources {
+		s.mu.Lock()
+		halted := slices.Collect(maps.Values(s.halted))
+		s.mu.Unlock()
+		if len(halted) == 0 {
+			continue
+		}
+		there, err := s.holds(ctx, c, halted)
+		s.mu.Lock()
+		for _, h := range halted {
 			switch {
 			case s.halted[h.lane] != h:
-			case err == nil && !there:
+			case err == nil && !there[h.lane]:
 				s.goOn(r, h.lane)
 				r.signal()
 			case time.Since(h.at) >= lookAgain:
 				s.lanes.wake(h.lane)
 				r.signal()
 			}
-			s.mu.Unlock()
 		}
+		s.mu.Unlock()
 	}
 }
 
-// holds reports whether the row that is halted at is still there, unpublished.
-func (s *source) holds(ctx context.Context, c *connection, h *halt) (there bool, err error) {
-	err = c.run(ctx, s.object(), fmt.Sprintf("%s SELECT 1 FROM %s WHERE %s AND %s = %d AND %s = %d; COMMIT",
-		s.begin, s.table.SQL(), s.unpublished(), s.lane(), h.lane, s.sequence(), h.seq),
-		func([]pgconn.FieldDescription, [][]byte) error {
-			there = true
-			return nil
+// holds returns the lanes whose row that is halted at is still there, unpublished.
+func (s *source) holds(ctx context.Context, c *connection, halted []*halt) (map[int]bool, error) {
+	there := map[int]bool{}
+	err := c.run(ctx, s.object(), s.begin+s.stillThere(halted)+"; COMMIT",
+		func(_ []pgconn.FieldDescription, v [][]byte) error {
+			lane, err := strconv.Atoi(string(v[0]))
+			there[lane] = true
+			return err
 		})
 	return there, err
 }

@@ -66,3 +66,19 @@ func TestAHaltLastsWhateverABatchShows(t *testing.T) {
 	require.Equal(t, 1, x.logs.FilterMessageSnippet("halted at an outbox row").Len())
 	require.Zero(t, x.logs.FilterMessageSnippet("no longer exists or was corrected").Len())
 }
+
+// TestHaltedLanesAreAskedAboutTogether: a row that is gone is forgotten, and no other row.
+func TestHaltedLanesAreAskedAboutTogether(t *testing.T) {
+	b := newBed(t)
+	b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")
+	x := b.start(func(c *Config) { c.LookEvery = time.Hour })
+	for _, key := range []string{"k", "j", "another"} {
+		b.bad(key)
+	}
+	x.await("all are halted", func() bool { return len(x.r.Halted()) == 3 })
+	was := x.r.Halted()
+	b.db.Exec(t, "DELETE FROM outbox WHERE id = '"+was[1].EventID+"'")
+	x.await("one is forgotten", func() bool { return len(x.r.Halted()) < 3 })
+	require.Equal(t, []*relay.HaltedRow{was[0], was[2]}, x.r.Halted())
+	require.NoError(t, x.finish())
+}

@@ -69,6 +69,17 @@ func (s *statements) look(candidates []int, limit int) string {
 		intArray(candidates), s.table.SQL(), s.unpublished(), s.lane(), s.sequence(), limit)
 }
 
+// stillThere finds the lanes whose row is unpublished. LIMIT 1 is for the planner, as in look.
+func (s *statements) stillThere(halted []*halt) string {
+	rows := make([]string, len(halted))
+	for i, h := range halted {
+		rows[i] = fmt.Sprintf("(%d, %d::bigint)", h.lane, h.seq)
+	}
+	return fmt.Sprintf(`SELECT cdc_outbox_lane.l FROM (VALUES %s) cdc_outbox_lane(l, s)
+		CROSS JOIN LATERAL (SELECT FROM %s WHERE %s AND %s = cdc_outbox_lane.l AND %s = cdc_outbox_lane.s LIMIT 1) t`,
+		strings.Join(rows, ", "), s.table.SQL(), s.unpublished(), s.lane(), s.sequence())
+}
+
 // claim begins a transaction and tries to lock the lanes that look finds. They are found before a lock is tried, so
 // that none is locked that is not asked for (Postgres docs 13.3.5 warns of LIMIT).
 func (s *statements) claim(candidates []int, limit int) string {
