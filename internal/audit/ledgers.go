@@ -1,9 +1,9 @@
 package audit
 
 import (
-	"os"
 	"strings"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/atfile"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
@@ -26,13 +26,10 @@ func ParseLedgers(consumers []string, table string, only []string) ([]Ledger, er
 		if name == "" {
 			return nil, fault.Usage("--consumer has no name", "write NAME, NAME=DSN or NAME=@FILE")
 		}
-		if path, ok := strings.CutPrefix(dsn, "@"); ok {
-			content, err := os.ReadFile(path)
-			if err != nil {
-				return nil, fault.Usage("--consumer: the file of "+fault.Printable(name)+" cannot be read",
-					"write a connection string into the file")
-			}
-			dsn = strings.TrimSpace(string(content))
+		dsn, err := atfile.Read(dsn)
+		if err != nil {
+			return nil, fault.Usage("--consumer: the file of "+fault.Printable(name)+" cannot be read",
+				"write a connection string into the file")
 		}
 		ledgers = append(ledgers, Ledger{Consumer: name, DSN: dsn, Table: sql})
 	}

@@ -2,7 +2,6 @@ package forward
 
 import (
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
+	"github.com/cdc-outbox/cdc-outbox/internal/atfile"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
@@ -73,14 +73,7 @@ func parseHeader(text string) (Header, error) {
 	if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 		return Header{}, fault.Usage("--header is not NAME: VALUE", "write --header 'Authorization: @FILE'")
 	}
-	path, file := strings.CutPrefix(value, "@")
-	if !file {
-		return Header{name, func() (string, error) { return value, nil }}, nil
-	}
-	read := func() (string, error) {
-		content, err := os.ReadFile(path)
-		return strings.TrimSpace(string(content)), err
-	}
+	read := func() (string, error) { return atfile.Read(value) }
 	if _, err := read(); err != nil {
 		return Header{}, fault.Usage("--header "+name+": the file cannot be read", "write the value into the file")
 	}
@@ -89,16 +82,12 @@ func parseHeader(text string) (Header, error) {
 
 // Ledger returns the connection string of the ledger; otherwise is asked where no flag names one.
 func (f *Flags) Ledger(otherwise func() (string, error)) (string, error) {
-	path, file := strings.CutPrefix(f.DSN, "@")
-	switch {
-	case f.DSN == "":
+	if f.DSN == "" {
 		return otherwise()
-	case !file:
-		return f.DSN, nil
 	}
-	content, err := os.ReadFile(path)
+	dsn, err := atfile.Read(f.DSN)
 	if err != nil {
 		return "", fault.Usage("--ledger-dsn: the file cannot be read", "write a connection string into the file")
 	}
-	return strings.TrimSpace(string(content)), nil
+	return dsn, nil
 }

@@ -67,7 +67,7 @@ func TestAHaltLastsWhateverABatchShows(t *testing.T) {
 	require.Zero(t, x.logs.FilterMessageSnippet("no longer exists or was corrected").Len())
 }
 
-// TestHaltedLanesAreAskedAboutTogether: a row that is gone is forgotten, and no other row.
+// TestHaltedLanesAreAskedAboutTogether: a row that was deleted is forgotten, and no other row.
 func TestHaltedLanesAreAskedAboutTogether(t *testing.T) {
 	b := newBed(t)
 	b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")
