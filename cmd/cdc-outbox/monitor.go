@@ -80,7 +80,7 @@ func (a *app) monitorOnce(ctx context.Context, c *config.Loaded, mc slotmonitor.
 	if err == nil && found.Worst() == alert.Critical {
 		err = &fault.Error{
 			Kind: fault.Operator, Object: "replication slots", Err: errors.New("at least one is lost, or about to be"),
-			Next: "See the alerts above; docs/runbook.md has a section for each.",
+			Next: "See the alerts above; each has a section: " + service.Runbook(c, "alerts") + ".",
 		}
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/replay"
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
 
@@ -58,7 +59,7 @@ func (a *app) findGhosts(ctx context.Context, c *config.Loaded, o *repairFlags) 
 	if err := a.printGhosts(r, o.asJSON); err != nil {
 		return err
 	}
-	return r.Err()
+	return r.Err(service.Runbook(c, "events-without-a-row-after-a-failover"))
 }
 
 func (a *app) printGhosts(r *replay.GhostReport, asJSON bool) error {

@@ -168,7 +168,7 @@ var snapshotRules = []rule{
 	{
 		options: "snapshot.mode", when: is("always"), verdict: Decide,
 		note: "Debezium sends the whole table again at each start; this program does not. If consumers rely on it, " +
-			"publish rows again from the table (docs/runbook.md).",
+			"publish rows again from the table (cdc-outbox replay).",
 	},
 	{
 		options: "snapshot.mode", when: is("initial_only"), verdict: Refused,

@@ -120,6 +120,6 @@ func ReplaceLost() fault.Remedy {
 
 // Republish publishes rows again that came through no slot.
 func Republish() fault.Remedy {
-	return fault.Do("Then start the connector again, and publish again from the table what Kafka does not have; "+
-		"docs/runbook.md shows how to do it by hand.", "cdc-outbox repair")
+	return fault.Do("Then start the connector again, and publish again from the table what Kafka does not have.",
+		"cdc-outbox repair")
 }

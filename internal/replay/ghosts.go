@@ -293,15 +293,15 @@ func (s *search) settle(ctx context.Context) error {
 	return nil
 }
 
-// Err is nil where every event that was judged has its row.
-func (r *GhostReport) Err() error {
+// Err is nil where every event that was judged has its row. runbook is the link to what can be done.
+func (r *GhostReport) Err(runbook string) error {
 	if len(r.Ghosts) == 0 {
 		return nil
 	}
 	f := &fault.Error{
 		Kind: fault.Operator, Object: "repair",
 		Err: fmt.Errorf("%d events in Kafka have no row", len(r.Ghosts)),
-		Next: "Tell the consumers of these events, or publish events that take them back; docs/runbook.md. To " +
+		Next: "Tell the consumers of these events, or publish events that take them back: " + runbook + ". To " +
 			"prevent it, set postgres.wait_for_standbys.",
 	}
 	if r.Unsettled {

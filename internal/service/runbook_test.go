@@ -22,6 +22,7 @@ func TestRunbookLinks(t *testing.T) {
 	} {
 		p.Config.Monitor.RunbookURL = c.setting
 		require.Equal(t, c.message, p.runbook("slot_lost"), c.setting)
+		require.Equal(t, c.message, Runbook(p.Config, "slot_lost"), c.setting)
 		require.Equal(t, c.page, p.runbookFromPage("slot_lost"), c.setting)
 	}
 	var err error
