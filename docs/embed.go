@@ -9,6 +9,11 @@ import _ "embed"
 //go:embed runbook.md
 var Runbook []byte
 
+// Writers is writers.md.
+//
+//go:embed writers.md
+var Writers []byte
+
 // ConfigurationSchema is configuration.schema.json.
 //
 //go:embed configuration.schema.json

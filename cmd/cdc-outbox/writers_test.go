@@ -158,6 +158,40 @@ var writers = map[string]struct {
 	},
 }
 
+// TestWritersAreRecognized: config init finds a library's table and writes its configuration, which check accepts; with
+// the default configuration, check names the library.
+func TestWritersAreRecognized(t *testing.T) {
+	for name, w := range writers {
+		if name == "calls" || name == "forwarder" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, testkit.Postgres(t), w.topic)
+			b.db.Exec(t, w.ddl)
+			path := filepath.Join(t.TempDir(), "cdc-outbox.yaml")
+			res := invoke(t, b.env, "config", "init", "--output", path)
+			require.Equal(t, 0, res.code, res.all())
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Contains(t, string(text), "looks like the outbox table of ")
+			env := append(b.env, "CDC_OUTBOX_CONFIG="+path)
+			res = invoke(t, env, "config", "validate")
+			require.Equal(t, 0, res.code, res.all())
+			res = invoke(t, env, "setup")
+			require.Equal(t, 0, res.code, res.all())
+			res = invoke(t, env, "check")
+			require.Equal(t, 0, res.code, res.all())
+			table := regexp.MustCompile(`tables: \["(.*)"\]`).FindStringSubmatch(string(text))
+			require.NotNil(t, table, string(text))
+			name, err := strconv.Unquote(`"` + table[1] + `"`)
+			require.NoError(t, err)
+			res = invoke(t, append(b.env, "CDC_OUTBOX_POSTGRES_TABLES="+name), "check")
+			require.Equal(t, 3, res.code, res.all())
+			require.Contains(t, res.stdout, "looks like the outbox table of ")
+		})
+	}
+}
+
 // Each configuration of docs/writers.md, from setup to the record.
 func TestWriters(t *testing.T) {
 	page, err := os.ReadFile("../../docs/writers.md")

@@ -43,7 +43,14 @@ func (s *Survey) File(table string) (string, error) {
 		}
 	}
 	s.slotLines(line)
-	router(line, chosen)
+	if chosen != nil && chosen.writer != nil {
+		line("# This looks like the outbox table of %s. docs/writers.md explains what follows; its topics and",
+			chosen.writer.Name)
+		line("# members of JSON are examples where the library leaves them to you.")
+		b.WriteString(chosen.writer.Router)
+	} else {
+		router(line, chosen)
+	}
 	line("kafka:")
 	line("  brokers: [127.0.0.1:9092]   # the database does not know them: write yours")
 	return b.String(), nil

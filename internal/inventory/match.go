@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/writers"
 )
 
 // role is what a column of an outbox is for, by the key below router.columns.
@@ -27,6 +29,7 @@ var roles = []role{
 // match is a table and the column for each role that has one.
 type match struct {
 	Table
+	writer  *writers.Writer   // the library that makes such tables; nil: none that is known
 	columns map[string]string // by role
 	score   int
 }
@@ -42,7 +45,10 @@ func (m match) debezium() bool {
 }
 
 func matchOf(t Table) match {
-	m := match{Table: t, columns: map[string]string{}}
+	m := match{Table: t, writer: writers.Of(t.Name, t.Columns), columns: map[string]string{}}
+	if m.writer != nil {
+		m.score += 20
+	}
 	for _, r := range roles {
 		for _, name := range r.names {
 			at := slices.IndexFunc(t.Columns, func(c string) bool { return strings.EqualFold(c, name) })
@@ -59,13 +65,14 @@ func matchOf(t Table) match {
 	return m
 }
 
-// candidates are the tables that look like an outbox, the likeliest first: by their name, or by most of the columns. A
-// payload is needed in any case.
+// candidates are the tables that look like an outbox, the likeliest first: a library's, or by their name, or by most of
+// the columns. A payload is needed in any case.
 func (s *Survey) candidates() []match {
 	var out []match
 	for _, t := range s.Tables {
 		m := matchOf(t)
-		if m.columns["payload"] != "" && m.score >= 5 && !strings.HasPrefix(t.Name, "cdc_outbox_") {
+		fits := m.writer != nil || m.columns["payload"] != "" && m.score >= 5
+		if fits && !strings.HasPrefix(t.Name, "cdc_outbox_") {
 			out = append(out, m)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/writers"
 )
 
 // The checks are pure: a state in, findings out. Preflight prints them, Ensure stops at the first that fails, so the
@@ -203,6 +204,11 @@ func checkColumns(m postgres.Columns, t postgres.OutboxTable) []preflight.Findin
 			Found:  fmt.Sprintf("It has no column %s.", identifier.Quote(want.Name)),
 			Why:    fmt.Sprintf("%s reads it; every row would be delayed.", want.Key),
 			Remedy: fmt.Sprintf("Set %s to one of: %s.", want.Key, strings.Join(t.ColumnNames(), ", ")),
+		}
+		if w := writers.Of(t.Table.Name, t.ColumnNames()); w != nil {
+			f.Remedy = "This looks like the outbox table of " + w.Name + ". Write the configuration for it, or " +
+				"compare docs/writers.md."
+			f.Commands = []string{"cdc-outbox config init --table '" + t.Table.String() + "'"}
 		}
 		switch {
 		case want.Required:
