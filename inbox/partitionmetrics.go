@@ -9,8 +9,8 @@ import (
 
 // consumerMetrics tell how far a consumer group is. Their label group is the Kafka consumer group.
 type consumerMetrics struct {
-	lag, oldest, progress, assigned *prometheus.GaugeVec
-	age                             *prometheus.HistogramVec
+	lag, oldest, progress, held, assigned *prometheus.GaugeVec
+	age                                   *prometheus.HistogramVec
 }
 
 func newConsumerMetrics(r prometheus.Registerer) consumerMetrics {
@@ -28,6 +28,10 @@ func newConsumerMetrics(r prometheus.Registerer) consumerMetrics {
 			Name: "cdc_outbox_consumer_progress_timestamp_seconds",
 			Help: "When the last record of the partition was handled, or none waited, Unix time.",
 		}, partition),
+		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "cdc_outbox_consumer_held_keys",
+			Help: "Keys whose events wait for an open dead letter; only with Options.HoldKeys.",
+		}, partition),
 		assigned: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "cdc_outbox_consumer_assigned_partitions",
 			Help: "Partitions that the group has assigned to this process.",
@@ -40,7 +44,7 @@ func newConsumerMetrics(r prometheus.Registerer) consumerMetrics {
 			},
 		}, []string{"group", "topic"}),
 	}
-	r.MustRegister(m.lag, m.oldest, m.progress, m.assigned, m.age)
+	r.MustRegister(m.lag, m.oldest, m.progress, m.held, m.assigned, m.age)
 	return m
 }
 
@@ -90,6 +94,13 @@ func (p *PartitionMetrics) Progress(now time.Time) {
 	}
 }
 
+// Held is the number of keys whose events wait for an open dead letter.
+func (p *PartitionMetrics) Held(keys int) {
+	if p != nil {
+		p.m.held.WithLabelValues(p.labels...).Set(float64(keys))
+	}
+}
+
 // Done is the end of a record.
 func (p *PartitionMetrics) Done(now time.Time) {
 	if p != nil {
@@ -110,7 +121,7 @@ func (p *PartitionMetrics) End() {
 	if p == nil {
 		return
 	}
-	for _, gauge := range []*prometheus.GaugeVec{p.m.lag, p.m.oldest, p.m.progress} {
+	for _, gauge := range []*prometheus.GaugeVec{p.m.lag, p.m.oldest, p.m.progress, p.m.held} {
 		gauge.DeleteLabelValues(p.labels...)
 	}
 	p.m.assigned.WithLabelValues(p.labels[:2]...).Dec()

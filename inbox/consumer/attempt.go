@@ -11,27 +11,48 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 )
 
+// outcome is what became of a record.
+type outcome int
+
+const (
+	unfinished outcome = iota // the generation ended before the record was done
+	handled
+	buried
+)
+
 // process handles or dead-letters a record. It returns false if the generation ended before the record was done.
 func (p *partition) process(work, over context.Context, m Message, unnamed error) bool {
-	if unnamed != nil {
+	switch {
+	case unnamed != nil:
 		return p.bury(work, over, letter{Message: m, reason: unnamed.Error(), class: NoID})
+	case p.holds != nil && m.Key != nil:
+		return p.inOrder(work, over, m)
 	}
+	return p.deal(work, over, m) != unfinished
+}
+
+// deal tries a record that has an id, and dead-letters it if that fails.
+func (p *partition) deal(work, over context.Context, m Message) outcome {
 	if p.recent.has(m.ID) {
 		if ledger := p.recent.ledger(m.ID); ledger != "" {
 			p.c.opts.Metrics.Duplicate(ledger)
 		}
-		return true
+		return handled
 	}
 	p.ledger.Store("")
 	attempts, err := p.try(inbox.Observe(work, func(consumer string) { p.ledger.Store(consumer) }), over, m)
 	switch {
 	case err == nil:
 		p.recent.add(m.ID, p.ledger.Load().(string)) //nolint:forcetypeassert // stored above
-		return true
+		return handled
 	case errors.Is(err, errOver):
-		return false
+		return unfinished
 	}
-	return p.bury(work, over, letter{Message: m, reason: err.Error(), class: classOf(err), attempts: attempts})
+	l := letter{Message: m, reason: err.Error(), class: classOf(err), attempts: attempts}
+	if !p.bury(work, over, l) {
+		return unfinished
+	}
+	return buried
 }
 
 // errOver reports that the generation ended before the record was done.

@@ -27,6 +27,8 @@ const (
 	HeaderOffset    = "dlt-origin-offset"    //
 	HeaderTimestamp = "dlt-origin-timestamp" // of the record, milliseconds
 	HeaderCut       = "dlt-cut"              // what was left out of a letter that was too large, see cut
+	HeaderHold      = "dlt-hold"             // with HoldKeys: SHA-256 of the key, a blank, the event's id
+	HeaderWaitsFor  = "dlt-waits-for"        // of class Waiting: id of the event whose letter was open
 
 	headerPrefix = "dlt-"
 	maxReason    = 1 << 10
@@ -40,6 +42,7 @@ const (
 	Refused    Class = "permanent"  // the handler returned an error from Permanent
 	Unfinished Class = "unfinished" // inbox.ErrUnfinished: whether the event had its effect is unknown
 	Exhausted  Class = "exhausted"  // the attempts or the budget were used up
+	Waiting    Class = "waiting"    // nothing was tried: a letter of the key was open, see Options.HoldKeys
 )
 
 func classOf(err error) Class {
@@ -58,6 +61,8 @@ type letter struct {
 	reason   string
 	class    Class
 	attempts int
+	hold     string // for HeaderHold and HeaderWaitsFor; empty: without the header
+	waitsFor string
 }
 
 // record returns the record for the dead-letter topic. It replaces the headers of an earlier dead letter. Its timestamp
@@ -78,8 +83,12 @@ func (l letter) record(group, topic string, now time.Time) kafka.Message {
 		{HeaderPartition, strconv.Itoa(l.Partition)},
 		{HeaderOffset, strconv.FormatInt(l.Offset, 10)},
 		{HeaderTimestamp, strconv.FormatInt(l.Time.UnixMilli(), 10)},
+		{HeaderHold, l.hold},
+		{HeaderWaitsFor, l.waitsFor},
 	} {
-		headers = append(headers, kafka.Header{Key: h[0], Value: []byte(h[1])})
+		if h[1] != "" || h[0] == HeaderReason {
+			headers = append(headers, kafka.Header{Key: h[0], Value: []byte(h[1])})
+		}
 	}
 	if l.ID != "" && first(l.Headers, "id", "ce_id") == "" {
 		headers = append(headers, kafka.Header{Key: HeaderEventID, Value: []byte(l.ID)})
@@ -96,6 +105,9 @@ func (l letter) record(group, topic string, now time.Time) kafka.Message {
 // dead-lettered would be lost. It returns false if the generation is over.
 func (p *partition) bury(work, over context.Context, l letter) bool {
 	o := p.c.opts
+	if p.holds != nil && l.Key != nil && l.class != NoID {
+		l.hold = holdOf(l.Message)
+	}
 	record := l.record(o.Group, o.DeadLetterTopic(l.Topic), time.Now())
 	pauses := o.backOff()
 	for {

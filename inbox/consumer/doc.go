@@ -17,7 +17,8 @@
 // Each assigned partition has one goroutine. It begins a record when the record before it is handled or dead-lettered.
 // The events of one aggregate have one key and so one partition, and are therefore handled in their order. Partitions
 // are independent of each other. A dead letter breaks the order on purpose: the records after it are handled without
-// it. A handler for which that matters checks versions in its own tables.
+// it. A handler for which that matters checks versions in its own tables, or sets Options.HoldKeys: then the events of
+// a key wait, as letters, for an open letter of the key.
 //
 // # Offsets
 //

@@ -89,7 +89,7 @@ func (c *Consumer) countLetters(ctx context.Context) {
 	for ctx.Err() == nil {
 		counts := map[string]int{}
 		for _, topic := range slices.Sorted(maps.Keys(known)) {
-			err := c.follow(ctx, topic, known[topic])
+			err := c.follow(ctx, topic, known[topic], kafka.ReadCommitted)
 			for source, n := range known[topic].counts() {
 				counts[source] += n
 			}
@@ -105,8 +105,18 @@ func (c *Consumer) countLetters(ctx context.Context) {
 	}
 }
 
-// follow reads the dead-letter topic to its present end.
-func (c *Consumer) follow(ctx context.Context, topic string, known *openLetters) error {
+func (l *openLetters) offsets() map[int]int64 { return l.next }
+
+// follower gathers what a dead-letter topic holds.
+type follower interface {
+	add(m kafka.Message)
+	expire(partition int, start int64) // retention has deleted what was before
+	offsets() map[int]int64            // where to read on
+}
+
+// follow reads the dead-letter topic to its present end. With kafka.ReadUncommitted that is the end of all records, and
+// it waits for transactions that are open before.
+func (c *Consumer) follow(ctx context.Context, topic string, known follower, end kafka.IsolationLevel) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	about, err := c.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
@@ -120,7 +130,7 @@ func (c *Consumer) follow(ctx context.Context, topic string, known *openLetters)
 		}
 	}
 	ends, err := c.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{
-		Topics: map[string][]kafka.OffsetRequest{topic: ask}, IsolationLevel: kafka.ReadCommitted,
+		Topics: map[string][]kafka.OffsetRequest{topic: ask}, IsolationLevel: end,
 	})
 	if err != nil {
 		return err
@@ -131,7 +141,7 @@ func (c *Consumer) follow(ctx context.Context, topic string, known *openLetters)
 		}
 		known.expire(p.Partition, p.FirstOffset)
 		f := fetcher{client: c.client, topic: topic, partition: p.Partition}
-		f.at = max(known.next[p.Partition], p.FirstOffset)
+		f.at = max(known.offsets()[p.Partition], p.FirstOffset)
 		for f.at < p.LastOffset {
 			steps, err := f.fetch(ctx)
 			if err != nil {
@@ -142,7 +152,7 @@ func (c *Consumer) follow(ctx context.Context, topic string, known *openLetters)
 					known.add(step.record)
 				}
 			}
-			known.next[p.Partition] = f.at
+			known.offsets()[p.Partition] = f.at
 		}
 	}
 	return nil

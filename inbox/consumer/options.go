@@ -53,6 +53,13 @@ type Options struct {
 	// DeadLetterTopic returns the topic for a record that cannot be handled. It must exist. Default: the record's topic
 	// + ".DLT".
 	DeadLetterTopic func(topic string) string
+	// HoldKeys keeps the order of a key when one of its events becomes a dead letter: while that letter is open, later
+	// events of the key are not handled but become letters that wait for it, of the class Waiting. When the letter is
+	// published again and handled, or dismissed, these letters are handled in their order, then the events after them.
+	// The number is the limit of such letters for each partition, open and waiting ones; at the limit the partition
+	// waits. It needs a handler that recognizes a repeat, such as InTx. Records without a key, and letters without an
+	// event's id, hold nothing. Default: 0, a dead letter does not hold its key.
+	HoldKeys int
 	// Stall is how long a partition in which records wait may make no progress before Ready says so. Default: 5m.
 	Stall time.Duration
 	// Drain is how long a handler may continue after its partition is revoked or Run's context ends. It must be less
@@ -91,8 +98,8 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxPause = orDuration(o.MaxPause, 10*time.Second)
 	o.Drain = orDuration(o.Drain, 10*time.Second)
 	o.Stall = orDuration(o.Stall, 5*time.Minute)
-	if o.Attempts < 0 || o.Queue < 0 || o.Budget < 0 || o.Pause < 0 || o.MaxPause < o.Pause || o.Drain < 0 ||
-		o.Stall < 0 {
+	if o.Attempts < 0 || o.Queue < 0 || o.HoldKeys < 0 || o.Budget < 0 || o.Pause < 0 || o.MaxPause < o.Pause ||
+		o.Drain < 0 || o.Stall < 0 {
 		return o, errors.New("consumer: numbers and durations must not be negative, nor MaxPause less than Pause")
 	}
 	if o.Drain >= rebalanceTimeout {

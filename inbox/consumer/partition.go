@@ -16,6 +16,7 @@ type partition struct {
 	id     int
 	next   int64 // offset; negative (kafka.FirstOffset, LastOffset) if nothing was committed yet
 	recent *recent
+	holds  *holds       // nil without Options.HoldKeys
 	ledger atomic.Value // string: the ledger that the handler has used for the present record
 	finish func(topic string, partition int, next int64)
 	commit func(topic string, partition int, next int64) error
@@ -30,6 +31,9 @@ const maxStrikes = 10
 func (p *partition) consume(ctx, over context.Context) error {
 	work, release := drained(ctx, over, p.c.opts.Drain)
 	defer release()
+	if !p.hold(work, over) {
+		return nil
+	}
 	switch {
 	case p.next >= 0:
 		if err := p.check(over); err != nil {
@@ -68,7 +72,26 @@ func (p *partition) read(work, over context.Context) error {
 		stop()
 		<-ended
 	}()
-	for step := range steps {
+	var look <-chan time.Time
+	if p.holds != nil {
+		ticker := time.NewTicker(holdEvery)
+		defer ticker.Stop()
+		look = ticker.C
+	}
+	for {
+		var step fetched
+		select {
+		case <-look:
+			if len(p.holds.keys) > 0 && (!p.refresh(over) || !p.resume(work, over)) {
+				return nil
+			}
+			continue
+		case next, ok := <-steps:
+			if !ok {
+				return nil
+			}
+			step = next
+		}
 		switch {
 		case over.Err() != nil:
 			return nil
@@ -83,7 +106,6 @@ func (p *partition) read(work, over context.Context) error {
 			return err
 		}
 	}
-	return nil
 }
 
 // take handles one step. A generation that ends meanwhile leaves the record to the next owner.

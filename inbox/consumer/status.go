@@ -170,6 +170,14 @@ func (p *progress) done(m Message, next int64) {
 	p.metrics.Lag(s.Lag)
 }
 
+// moved notes that a waiting letter is done, of which the offset says nothing.
+func (p *progress) moved() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status.Progress = time.Now()
+	p.metrics.Done(p.status.Progress)
+}
+
 // settled notes where the group begins in the partition.
 func (p *progress) settled(next int64) {
 	p.mu.Lock()

@@ -27,13 +27,17 @@ const (
 	consumerOffset    = consumerPrefix + "origin-offset"
 	consumerTimestamp = consumerPrefix + "origin-timestamp"
 	consumerCut       = consumerPrefix + "cut"
+	consumerHold      = consumerPrefix + "hold"
+	consumerWaitsFor  = consumerPrefix + "waits-for"
+
+	waiting = "waiting" // class of an event that was not tried, because a letter of its key was open
 
 	unclassified = "failed" // a letter of before there were classes
 )
 
 // Classes are the reasons of consumers' letters.
 func Classes() []string {
-	return []string{"no_id", "permanent", "exhausted", "unfinished", unclassified}
+	return []string{"no_id", "permanent", "exhausted", "unfinished", waiting, unclassified}
 }
 
 // Source is where the record of a consumer's letter was.
@@ -65,6 +69,8 @@ func summarizeConsumer(r *Record) Summary {
 	s.Type = cmp.Or(text(headerType), text("ce_type"))
 	s.Group, s.Detail, s.Topic = text(consumerGroup), text(consumerReason), text(consumerTopic)
 	s.Reason = cmp.Or(text(consumerClass), unclassified)
+	_, s.Holds = find(r.Headers, consumerHold)
+	s.WaitsFor = text(consumerWaitsFor)
 	s.HandlerAttempts, _ = strconv.Atoi(text(consumerAttempts))
 	if at, err := time.Parse(time.RFC3339Nano, text(consumerFailedAt)); err == nil {
 		s.Written = at.UTC()

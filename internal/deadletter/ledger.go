@@ -73,7 +73,8 @@ func (l *Ledger) Add(r *Record) {
 		return // read twice: from a file and from the topic
 	}
 	e.Copies++
-	if e.Copies == 1 || r.Partition == e.Partition && r.Offset < e.Offset {
+	failed := e.WaitsFor != "" && s.WaitsFor == "" // it was tried since
+	if e.Copies == 1 || failed || e.WaitsFor == s.WaitsFor && r.Partition == e.Partition && r.Offset < e.Offset {
 		e.Summary, e.Partition, e.Offset = s, r.Partition, r.Offset
 	}
 }

@@ -28,9 +28,11 @@ type Summary struct {
 	Type            string    `json:"type,omitempty"`
 	Position        string    `json:"position"`
 	Slot            string    `json:"slot"`
-	Group           string    `json:"group,omitempty"`    // of the consumer
-	HandlerAttempts int       `json:"attempts,omitempty"` // of the consumer
-	Source          *Source   `json:"source,omitempty"`   // of a consumer's letter
+	Group           string    `json:"group,omitempty"`     // of the consumer
+	HandlerAttempts int       `json:"attempts,omitempty"`  // of the consumer
+	Source          *Source   `json:"source,omitempty"`    // of a consumer's letter
+	Holds           bool      `json:"holds,omitempty"`     // later events of its key wait for it
+	WaitsFor        string    `json:"waits_for,omitempty"` // id of the event that it waits for
 	Table           string    `json:"table,omitempty"`
 	Reason          string    `json:"reason"`
 	Detail          string    `json:"detail"`

@@ -71,6 +71,7 @@ func (s *Shown) Text() string {
 	if s.Group != "" {
 		line("attempts", strconv.Itoa(s.HandlerAttempts))
 	}
+	line("waits for", s.WaitsFor)
 	line("table", s.Table)
 	line("reason", s.Reason)
 	line("detail", s.Detail)

@@ -26,7 +26,7 @@ const letterBatch = 100
 // Options are what a retry is.
 type Options struct {
 	deadletter.Filter
-	Names       []string // ids or positions; without any, all open letters that the filter chooses
+	Names       []string // ids or positions; without any, all open letters that the filter chooses, see waits
 	Corrections Corrections
 	Again       bool // also what was retried already, or what an interrupted retry left behind
 	FromTable   bool // take the rows from the outbox table although the letters hold them
@@ -43,6 +43,8 @@ type Options struct {
 	IDColumn  string
 
 	Progress progress.Reporter
+
+	dismissing bool
 }
 
 // Letter is a dead letter and what became of it.
@@ -125,12 +127,20 @@ func choose(b *letterbox.Box, o *Options) ([]*Letter, error) {
 		if err != nil {
 			return nil, err
 		}
-		add(e, mayRetry(e, o.Again))
+		err = mayRetry(e, o.Again)
+		switch {
+		case o.dismissing && (e.IsOpen() || e.Holds): // one that was published elsewhere may still hold its key
+			err = nil
+		case e.WaitsFor != "" && !o.Again && err == nil:
+			err = fmt.Errorf("it waits for the letter of event %s: retry or dismiss it, and the consumer "+
+				"handles this one; --again publishes it all the same", e.WaitsFor)
+		}
+		add(e, err)
 	}
 	if now := time.Now(); len(o.Names) == 0 {
 		for _, e := range b.Entries() {
 			switch {
-			case !o.Chooses(e, now):
+			case !o.Chooses(e, now) || waits(e, o):
 			case !e.IsOpen() && (!o.Again || e.State == deadletter.Dismissed):
 			default:
 				add(e, mayRetry(e, o.Again))
@@ -139,6 +149,12 @@ func choose(b *letterbox.Box, o *Options) ([]*Letter, error) {
 	}
 	slices.SortStableFunc(chosen, func(x, y *Letter) int { return x.Entry.Compare(y.Entry) })
 	return chosen, nil
+}
+
+// waits reports whether a letter is left to its consumer, which handles it when the letter before has been retried or
+// dismissed. It is chosen by its name, or by its reason.
+func waits(e *deadletter.Entry, o *Options) bool {
+	return e.WaitsFor != "" && !slices.Contains(o.Reasons, e.Reason)
 }
 
 func mayRetry(e *deadletter.Entry, again bool) error {
@@ -159,6 +175,7 @@ func mayRetry(e *deadletter.Entry, again bool) error {
 
 // Dismiss marks letters as not to be published any more.
 func Dismiss(ctx context.Context, o Options, done func([]*Letter)) (chosen int, err error) {
+	o.dismissing = true
 	b, letters, err := open(ctx, &o)
 	if err != nil {
 		return 0, err

@@ -19,6 +19,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if spec := os.Getenv(holdVictimVariable); spec != "" {
+		os.Exit(holdVictim(spec))
+	}
 	if spec := os.Getenv(victimVariable); spec != "" {
 		os.Exit(victim(spec))
 	}

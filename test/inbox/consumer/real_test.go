@@ -14,6 +14,9 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/retry"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
@@ -136,4 +139,51 @@ func TestRealPoisonAtTheSizeLimit(t *testing.T) {
 		require.Equal(t, name, header(l, consumer.HeaderTopic))
 		require.Equal(t, "3", header(l, consumer.HeaderAttempts))
 	}
+}
+
+// A key is held and released on a real broker.
+func TestRealHeldKey(t *testing.T) {
+	cluster := testkit.Kafka(t)
+	name := testkit.Name(t)
+	require.NoError(t, cluster.Create(t.Context(), kafkaclient.Topic{Name: name, Partitions: 1},
+		kafkaclient.Topic{Name: name + ".DLT", Partitions: 3}))
+	producer, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...))
+	require.NoError(t, err)
+	defer producer.Close()
+	put := func(ids ...string) {
+		for _, id := range ids {
+			r := record("k", id)
+			r.Topic = name
+			require.NoError(t, producer.ProduceSync(t.Context(), r).FirstErr())
+		}
+	}
+	opts := consumer.Options{
+		Brokers: cluster.Addrs(), Group: name, Topics: []string{name}, HoldKeys: 10, Pause: time.Millisecond,
+		MaxPause: time.Millisecond,
+	}
+	letters := func() (records []*kgo.Record) {
+		records, err := cluster.Read(t.Context(), name+".DLT")
+		require.NoError(t, err)
+		return records
+	}
+	put("e1", "e2", "e3")
+	stop := start(t, opts, func(context.Context, consumer.Message) error { return consumer.Permanent(errBad) })
+	require.Eventually(t, func() bool { return len(letters()) == 3 }, 60*time.Second, 50*time.Millisecond)
+	require.NoError(t, stop())
+	put("e4")
+	n, err := retry.Run(t.Context(), retry.Options{
+		Topic: name + ".DLT", Timeout: 20 * time.Second, Progress: silent{},
+		Kafka: kafka.Config{Cluster: wire.Cluster{Brokers: cluster.Addrs()}},
+	}, done(t))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	var j journal
+	start(t, opts, func(_ context.Context, m consumer.Message) error {
+		j.add(m)
+		return nil
+	})
+	j.await(t, 4)
+	require.Equal(t, []string{"e1", "e2", "e3", "e4"}, j.ids())
+	require.Eventually(t, func() bool { return len(letters()) == 4+2+4 }, 30*time.Second, 50*time.Millisecond,
+		"four letters, two marks of the retry, and four of the consumer")
 }

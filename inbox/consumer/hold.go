@@ -1,0 +1,155 @@
+package consumer
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// holds is what a partition knows of the keys that it holds: their letters, from the dead-letter topic. A key is held
+// while it has a letter here. It is pure.
+//
+// A first letter is that of an event that was tried and failed. It ends when the event is read again and handled, or
+// when an operator dismisses it; not when a retry has published it, because the record is then still to come. A waiting
+// letter is that of an event that came meanwhile. It ends when it is handled, after the last first letter of its key
+// has ended.
+type holds struct {
+	group, topic string
+	partition    int
+	keys         map[string][]*held // by keyHash, by the offsets of the letters' records
+	origins      map[string]*held
+	next         map[int]int64 // of the dead-letter topic
+	lost         []*held       // what retention has deleted since the topic was read last
+}
+
+// held is one letter.
+type held struct {
+	hash    string
+	origin  string // where the record was
+	offset  int64
+	id      string
+	waiting bool
+	at      *place // in the dead-letter topic; nil: just written, and not read again yet
+}
+
+func newHolds(group, topic string, partition int) *holds {
+	return &holds{
+		group: group, topic: topic, partition: partition,
+		keys: map[string][]*held{}, origins: map[string]*held{}, next: map[int]int64{},
+	}
+}
+
+// keyHash stands for a key, which may be long, or missing from a letter that was cut.
+func keyHash(key []byte) string {
+	sum := sha256.Sum256(key)
+	return hex.EncodeToString(sum[:])
+}
+
+// holdOf is the value of HeaderHold.
+func holdOf(m Message) string { return keyHash(m.Key) + " " + m.ID }
+
+// add takes a record of the dead-letter topic.
+func (h *holds) add(m kafka.Message) {
+	if mark := first(m.Headers, markHeader); mark != "" {
+		ends := mark == markDismissed || mark == markPublished && first(m.Headers, markHandled) != ""
+		if ends && first(m.Headers, markGroup) == h.group {
+			h.drop(h.origins[first(m.Headers, markPosition)])
+		}
+		return
+	}
+	hash, id, ok := strings.Cut(first(m.Headers, HeaderHold), " ")
+	partition, offset := first(m.Headers, HeaderPartition), first(m.Headers, HeaderOffset)
+	if !ok || first(m.Headers, HeaderGroup) != h.group || first(m.Headers, HeaderTopic) != h.topic ||
+		partition != strconv.Itoa(h.partition) {
+		return
+	}
+	n, err := strconv.ParseInt(offset, 10, 64)
+	if err != nil {
+		return
+	}
+	l := h.put(hash, id, n, Class(first(m.Headers, HeaderClass)) == Waiting)
+	l.at = &place{partition: m.Partition, offset: m.Offset, source: h.topic}
+}
+
+// put takes the letter of the record at the offset. A waiting letter that has failed itself is a first letter.
+func (h *holds) put(hash, id string, offset int64, waiting bool) *held {
+	at := origin(h.topic, strconv.Itoa(h.partition), strconv.FormatInt(offset, 10))
+	if l := h.origins[at]; l != nil {
+		l.waiting = l.waiting && waiting
+		return l
+	}
+	l := &held{hash: hash, origin: at, offset: offset, id: id, waiting: waiting}
+	h.origins[at] = l
+	i, _ := slices.BinarySearchFunc(h.keys[hash], l, func(a, b *held) int { return cmp.Compare(a.offset, b.offset) })
+	h.keys[hash] = slices.Insert(h.keys[hash], i, l)
+	return l
+}
+
+// drop forgets a letter, which may be nil.
+func (h *holds) drop(l *held) {
+	if l == nil || h.origins[l.origin] != l {
+		return
+	}
+	delete(h.origins, l.origin)
+	h.keys[l.hash] = slices.DeleteFunc(h.keys[l.hash], func(o *held) bool { return o == l })
+	if len(h.keys[l.hash]) == 0 {
+		delete(h.keys, l.hash)
+	}
+}
+
+// expire forgets the letters that retention has deleted from the topic.
+func (h *holds) expire(partition int, start int64) {
+	for _, l := range h.origins {
+		if l.at != nil && l.at.partition == partition && l.at.offset < start {
+			h.drop(l)
+			h.lost = append(h.lost, l)
+		}
+	}
+}
+
+func (h *holds) offsets() map[int]int64 { return h.next }
+
+// first returns the first letter for which the others of the key wait; nil: there is none.
+func (h *holds) first(hash string) *held {
+	for _, l := range h.keys[hash] {
+		if !l.waiting {
+			return l
+		}
+	}
+	return nil
+}
+
+// firsts returns the first letters of an event, more than one where a retry has failed.
+func (h *holds) firsts(hash, id string) []*held {
+	var of []*held
+	for _, l := range h.keys[hash] {
+		if !l.waiting && l.id == id {
+			of = append(of, l)
+		}
+	}
+	return of
+}
+
+// queued reports whether an event waits already.
+func (h *holds) queued(hash, id string) bool {
+	return slices.ContainsFunc(h.keys[hash], func(l *held) bool { return l.waiting && l.id == id })
+}
+
+// released returns the waiting letter that is to be handled next; nil: a first letter holds the key, or none is held.
+func (h *holds) released(hash string) *held {
+	if len(h.keys[hash]) == 0 || h.first(hash) != nil {
+		return nil
+	}
+	return h.keys[hash][0]
+}
+
+// free lists the keys that no first letter holds any more.
+func (h *holds) free() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(h.keys)), func(hash string) bool { return h.first(hash) != nil })
+}

@@ -1,0 +1,104 @@
+package consumer
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+)
+
+func heldLetter(offset int, id string, class Class, change ...kafka.Header) kafka.Message {
+	headers := []kafka.Header{
+		{Key: HeaderGroup, Value: []byte("g")},
+		{Key: HeaderTopic, Value: []byte("t")},
+		{Key: HeaderPartition, Value: []byte("3")},
+		{Key: HeaderOffset, Value: []byte(strconv.Itoa(offset))},
+		{Key: HeaderClass, Value: []byte(class)},
+		{Key: HeaderHold, Value: []byte("k " + id)},
+	}
+	return kafka.Message{Offset: int64(offset), Headers: append(change, headers...)} // the first of a name counts
+}
+
+func heldMark(offset int, mark, group, handled string) kafka.Message {
+	m := kafka.Message{Headers: []kafka.Header{
+		{Key: markHeader, Value: []byte(mark)},
+		{Key: markGroup, Value: []byte(group)},
+		{Key: markPosition, Value: []byte("t/3@" + strconv.Itoa(offset))},
+	}}
+	if handled != "" {
+		m.Headers = append(m.Headers, kafka.Header{Key: markHandled, Value: []byte(handled)})
+	}
+	return m
+}
+
+func TestHolds(t *testing.T) {
+	for name, c := range map[string]struct {
+		records  []kafka.Message
+		first    string // id
+		released string
+		letters  int
+	}{
+		"none": {},
+		"a first letter and a waiting one": {
+			[]kafka.Message{heldLetter(1, "a", Refused), heldLetter(2, "b", Waiting)}, "a", "", 2,
+		},
+		"published is still to come": {
+			[]kafka.Message{
+				heldLetter(1, "a", Refused), heldLetter(2, "b", Waiting), heldMark(1, markPublished, "g", ""),
+			}, "a", "", 2,
+		},
+		"handled": {
+			[]kafka.Message{
+				heldLetter(1, "a", Refused), heldLetter(2, "b", Waiting), heldMark(1, markPublished, "g", "true"),
+			}, "", "b", 1,
+		},
+		"dismissed": {
+			[]kafka.Message{
+				heldLetter(1, "a", Refused), heldLetter(2, "b", Waiting), heldMark(1, markDismissed, "g", ""),
+			}, "", "b", 1,
+		},
+		"dismissed by another group": {
+			[]kafka.Message{heldLetter(1, "a", Refused), heldMark(1, markDismissed, "h", "")}, "a", "", 1,
+		},
+		"numbers are ordered as numbers": {
+			[]kafka.Message{heldLetter(10, "b", Waiting), heldLetter(9, "a", Waiting)}, "", "a", 2,
+		},
+		"a waiting one that has failed": {
+			[]kafka.Message{
+				heldLetter(2, "b", Waiting), heldLetter(3, "c", Waiting), heldLetter(2, "b", Exhausted),
+				heldLetter(2, "b", Waiting),
+			}, "b", "", 2,
+		},
+		"of another group": {
+			[]kafka.Message{heldLetter(1, "a", Refused, kafka.Header{Key: HeaderGroup, Value: []byte("h")})}, "", "", 0,
+		},
+		"of another partition": {
+			[]kafka.Message{heldLetter(1, "a", Refused, kafka.Header{Key: HeaderPartition, Value: []byte("4")})},
+			"", "", 0,
+		},
+		"of before": {
+			[]kafka.Message{heldLetter(1, "a", Refused, kafka.Header{Key: HeaderHold})}, "", "", 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHolds("g", "t", 3)
+			for _, m := range c.records {
+				h.add(m)
+			}
+			id := func(l *held) string {
+				if l == nil {
+					return ""
+				}
+				return l.id
+			}
+			require.Equal(t, c.first, id(h.first("k")))
+			require.Equal(t, c.released, id(h.released("k")))
+			require.Len(t, h.origins, c.letters)
+			require.Equal(t, c.released != "", len(h.free()) == 1)
+			h.expire(0, 100)
+			require.Empty(t, h.keys)
+			require.Len(t, h.lost, c.letters)
+		})
+	}
+}

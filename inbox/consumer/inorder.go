@@ -1,0 +1,262 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// holdEvery is how often the dead-letter topic is read while keys are held: an operator may have dismissed a letter.
+const holdEvery = 2 * time.Second
+
+// markHandled is the header of the mark by which a consumer says that a letter that held its key is handled.
+const (
+	markHandled = "cdc-outbox-handled"
+	markAttempt = "cdc-outbox-retry-attempt"
+)
+
+// hold reads which keys are held, for as long as it takes, and handles what a predecessor has left. Without it the
+// first record might pass a letter of its key. It returns false if the generation is over.
+func (p *partition) hold(work, over context.Context) bool {
+	if p.c.opts.HoldKeys == 0 {
+		return true
+	}
+	p.holds = newHolds(p.c.opts.Group, p.topic, p.id)
+	return p.refresh(over) && p.resume(work, over)
+}
+
+// refresh reads the dead-letter topic to its end, for as long as it takes. The end is that of all records: while a
+// transaction of another producer is open in the topic, letters after its begin cannot be read, and are waited for.
+func (p *partition) refresh(over context.Context) bool {
+	for over.Err() == nil {
+		err := p.c.follow(over, p.c.opts.DeadLetterTopic(p.topic), p.holds, kafka.ReadUncommitted)
+		if err == nil {
+			for _, l := range p.holds.lost {
+				p.c.opts.Logger.Error("retention has deleted an open dead letter, which held its key or waited for "+
+					"another one, so its event is missing", "topic", p.topic, "partition", p.id, "id", l.id,
+					"offset", l.offset)
+			}
+			p.holds.lost = nil
+			p.metrics.Held(len(p.holds.keys))
+			return true
+		}
+		if over.Err() == nil {
+			p.c.opts.Logger.Warn("reading the dead letters that hold their keys failed, so the partition waits",
+				"topic", p.topic, "partition", p.id, "error", err.Error())
+		}
+		sleep(over, time.Second)
+	}
+	return false
+}
+
+// resume handles the waiting letters of each key that is not held any more.
+func (p *partition) resume(work, over context.Context) bool {
+	for _, hash := range p.holds.free() {
+		if !p.drain(work, over, hash) {
+			return false
+		}
+	}
+	return true
+}
+
+// inOrder handles the record, or lets it wait for the letters of its key. It returns false if the generation ended
+// before the record was done.
+func (p *partition) inOrder(work, over context.Context, m Message) bool {
+	hash := keyHash(m.Key)
+	for waits := false; ; waits = true {
+		if len(p.holds.keys[hash]) > 0 && len(p.holds.firsts(hash, m.ID)) == 0 && (p.recent.has(m.ID) ||
+			p.holds.queued(hash, m.ID)) {
+			return true // a repeat
+		}
+		if len(p.holds.origins) < p.c.opts.HoldKeys || len(p.holds.firsts(hash, m.ID)) > 0 {
+			break
+		}
+		if !waits {
+			p.logger(m).Error("as many letters hold keys, or wait for others, as Options.HoldKeys allows, so the " +
+				"partition waits; dismiss letters, or raise the number and restart")
+		}
+		sleep(over, holdEvery)
+		if !p.refresh(over) || !p.resume(work, over) {
+			return false
+		}
+	}
+	if opens := p.holds.first(hash); opens != nil && len(p.holds.firsts(hash, m.ID)) == 0 {
+		if !p.bury(work, over, letter{
+			Message: m, reason: "a dead letter of the key is open: event " + opens.id, class: Waiting,
+			waitsFor: opens.id,
+		}) {
+			return false
+		}
+		p.holds.put(hash, m.ID, m.Offset, true)
+		return true
+	}
+	return p.first(work, over, m, hash) && p.drain(work, over, hash)
+}
+
+// first tries an event that none of its key precedes. What letters it had before end here: it is handled, or has a
+// newer letter.
+func (p *partition) first(work, over context.Context, m Message, hash string) bool {
+	before := p.holds.firsts(hash, m.ID)
+	switch p.deal(work, over, m) {
+	case unfinished:
+		return false
+	case buried:
+		newer := p.holds.put(hash, m.ID, m.Offset, false)
+		before = slices.DeleteFunc(before, func(l *held) bool { return l == newer })
+		p.metrics.Held(len(p.holds.keys))
+	}
+	for _, l := range before {
+		if !p.release(work, over, l) {
+			return false
+		}
+	}
+	return true
+}
+
+// drain handles the waiting letters of a key that no first letter holds, in the order of their records, until one
+// fails: that is a first letter then. No record of the partition is handled meanwhile, so what comes next comes after
+// them.
+func (p *partition) drain(work, over context.Context, hash string) bool {
+	for l := p.holds.released(hash); l != nil; l = p.holds.released(hash) {
+		m, ok := p.reread(over, l)
+		switch {
+		case over.Err() != nil:
+			return false
+		case !ok:
+			p.c.opts.Logger.Error("a dead letter that waited for another one, and its record, no longer exist, so its "+
+				"event is missing", "topic", p.topic, "partition", p.id, "id", l.id, "offset", l.offset)
+			p.holds.drop(l)
+			continue
+		}
+		switch p.deal(work, over, m) {
+		case unfinished:
+			return false
+		case buried:
+			l.waiting, l.at = false, nil
+		case handled:
+			if !p.release(work, over, l) {
+				return false
+			}
+		}
+		p.moved()
+	}
+	p.metrics.Held(len(p.holds.keys))
+	return true
+}
+
+// reread returns the record of a letter: from the letter, or from its topic if the letter was cut. It returns false if
+// neither exists any more, or the generation is over.
+func (p *partition) reread(over context.Context, l *held) (Message, bool) {
+	for ; over.Err() == nil; sleep(over, time.Second) {
+		if !p.locate(over, l) {
+			return Message{}, false
+		}
+		if p.holds.origins[l.origin] != l {
+			return Message{}, false // expired
+		}
+		record, found, err := p.c.recordAt(over, p.c.opts.DeadLetterTopic(p.topic), l.at.partition, l.at.offset)
+		if err == nil && found && first(record.Headers, HeaderCut) == "" {
+			m, _ := p.c.read(p.original(record, l))
+			m.ID = l.id
+			return m, true
+		}
+		if err == nil {
+			record, found, err = p.c.recordAt(over, p.topic, p.id, l.offset)
+		}
+		if err == nil {
+			m, _ := p.c.read(record)
+			m.ID = l.id
+			return m, found
+		}
+		p.c.opts.Logger.Warn("reading a dead letter failed, so the partition waits",
+			"topic", p.topic, "partition", p.id, "id", l.id, "error", err.Error())
+	}
+	return Message{}, false
+}
+
+// locate finds a letter that this process has written in the dead-letter topic.
+func (p *partition) locate(over context.Context, l *held) bool {
+	for l.at == nil && p.holds.origins[l.origin] == l {
+		if !p.refresh(over) {
+			return false
+		}
+	}
+	return true
+}
+
+// original is the record of a letter as it was in its topic.
+func (p *partition) original(record kafka.Message, l *held) kafka.Message {
+	ms, _ := strconv.ParseInt(first(record.Headers, HeaderTimestamp), 10, 64)
+	return kafka.Message{
+		Topic: p.topic, Partition: p.id, Offset: l.offset, Key: record.Key, Value: record.Value,
+		Time: time.UnixMilli(ms),
+		Headers: slices.DeleteFunc(record.Headers, func(h kafka.Header) bool {
+			return strings.HasPrefix(h.Key, headerPrefix)
+		}),
+	}
+}
+
+// recordAt reads one record.
+func (c *Consumer) recordAt(
+	ctx context.Context, topic string, partition int, offset int64,
+) (record kafka.Message, found bool, err error) {
+	f := fetcher{client: c.client, topic: topic, partition: partition, at: offset}
+	steps, err := f.fetch(ctx)
+	switch {
+	case errors.Is(err, kafka.OffsetOutOfRange):
+		return record, false, nil
+	case err != nil:
+		return record, false, err
+	case len(steps) == 0:
+		return record, false, fmt.Errorf("no answer about offset %d yet", offset)
+	}
+	return steps[0].record, steps[0].isEvent && steps[0].record.Offset == offset, nil
+}
+
+// release writes, for as long as it takes, the mark of a letter that does not hold its key any more, in the letter's
+// partition, and forgets it. dead-letter shows it as retried.
+func (p *partition) release(work, over context.Context, l *held) bool {
+	if !p.locate(over, l) {
+		return false
+	}
+	for p.holds.origins[l.origin] == l {
+		err := p.c.mark(work, p.c.opts.DeadLetterTopic(p.topic), l)
+		if err == nil {
+			p.c.opts.Logger.Info("a dead letter does not hold its key any more",
+				"topic", p.topic, "partition", p.id, "id", l.id, "offset", l.offset)
+			p.holds.drop(l)
+			return true
+		}
+		p.c.opts.Logger.Error("marking a dead letter as handled failed, so the partition waits",
+			"topic", p.topic, "partition", p.id, "id", l.id, "error", err.Error())
+		if sleep(over, time.Second); over.Err() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// mark writes the mark of a handled letter.
+func (c *Consumer) mark(ctx context.Context, topic string, l *held) error {
+	header := func(name, value string) kafka.Header { return kafka.Header{Key: name, Value: []byte(value)} }
+	answer, err := c.client.Produce(ctx, &kafka.ProduceRequest{
+		Topic: topic, Partition: l.at.partition, RequiredAcks: kafka.RequireAll,
+		Records: kafka.NewRecordReader(kafka.Record{
+			Time: time.Now(), Key: kafka.NewBytes([]byte(l.origin)), Value: kafka.NewBytes([]byte(markPublished)),
+			Headers: []kafka.Header{
+				header("id", l.id), header(markPosition, l.origin), header(markGroup, c.opts.Group),
+				header(markHeader, markPublished), header(markAttempt, "handled"), header(markHandled, "true"),
+			},
+		}),
+	})
+	if err != nil {
+		return err
+	}
+	return answer.Error
+}
