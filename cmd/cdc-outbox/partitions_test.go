@@ -67,7 +67,14 @@ func (g *slowGroup) handled() int {
 // TestPartitionsAreAddedInAPause: the procedure of the runbook keeps the order of keys for a group that is behind. The
 // first event after the pause is in its key's new partition, and the process reports the growth.
 func TestPartitionsAreAddedInAPause(t *testing.T) {
+	for _, delivery := range []string{"at_least_once", "exactly_once"} {
+		t.Run(delivery, func(t *testing.T) { addInAPause(t, delivery) })
+	}
+}
+
+func addInAPause(t *testing.T, delivery string) {
 	b := newBed(t, testkit.Postgres(t), "orders.events")
+	b.env = append(b.env, "CDC_OUTBOX_DELIVERY="+delivery)
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	r := start(t, b.env)
 	r.awaitReady(http.StatusOK)
@@ -76,6 +83,7 @@ func TestPartitionsAreAddedInAPause(t *testing.T) {
 
 	group, err := kgo.NewClient(kgo.SeedBrokers(b.address), kgo.ConsumerGroup("billing"),
 		kgo.ConsumeTopics("orders.events"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.MetadataMinAge(50*time.Millisecond), kgo.MetadataMaxAge(100*time.Millisecond))
 	require.NoError(t, err)
 	g := &slowGroup{last: map[string]int{}, used: map[int32]bool{}}
@@ -87,11 +95,15 @@ func TestPartitionsAreAddedInAPause(t *testing.T) {
 	require.Equal(t, 0, invoke(t, b.env, "pause", "--reason", "add partitions").code)
 	r.awaitAnswer("/readyz", "paused by")
 	b.db.Exec(t, insertSteps)
+	rest := int64(0)
+	if delivery == "exactly_once" {
+		rest = 1 // the marker that ends the transaction, which this client does not commit
+	}
 	require.Eventually(t, func() bool {
 		lags, err := b.kafka.Admin().Lag(t.Context(), "billing")
 		require.NoError(t, err)
 		lag := lags["billing"].Lag.Total()
-		return lag == 0 && g.handled() == 400
+		return lag <= rest && g.handled() == 400
 	}, 20*time.Second, 20*time.Millisecond)
 	added, err := b.kafka.Admin().UpdatePartitions(t.Context(), 5, "orders.events")
 	require.NoError(t, err)
