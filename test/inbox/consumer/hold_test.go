@@ -209,6 +209,44 @@ func TestLettersPublishedOutOfTurn(t *testing.T) {
 	require.Empty(t, r.open())
 }
 
+// A letter that was published under another key does not come back to its own; dismissing it releases the key.
+func TestHeldLetterPublishedElsewhere(t *testing.T) {
+	r := newHoldRig(t, 1)
+	r.refuse("a1")
+	start(t, r.opts, r.handle)
+	r.send("a", "a1", "a2")
+	r.refuse()
+	o := r.letterOptions(deadletter.Filter{})
+	o.Corrections.Key = "b"
+	_, err := retry.Run(t.Context(), o, done(t))
+	require.NoError(t, err)
+	r.passed(1)
+	require.Equal(t, []string{"a1"}, r.effects())
+	require.Equal(t, []string{"a2 waiting"}, r.open())
+	r.dismiss("a1")
+	r.awaitEffects("a1", "a2")
+	require.Eventually(t, func() bool { return len(r.open()) == 0 }, 30*time.Second, 10*time.Millisecond)
+}
+
+// When the option is switched off, the waiting letters are published like any other, by their reason.
+func TestWaitingLettersWithoutTheOption(t *testing.T) {
+	r := newHoldRig(t, 1)
+	r.refuse("a1")
+	stop := start(t, r.opts, r.handle)
+	r.send("a", "a1", "a2", "a3")
+	require.NoError(t, stop())
+	r.refuse()
+	r.opts.HoldKeys = 0
+	require.Equal(t, 1, r.retry())
+	n, err := retry.Run(t.Context(), r.letterOptions(deadletter.Filter{Reasons: []string{"waiting"}}), done(t))
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	start(t, r.opts, r.handle)
+	r.passed(3)
+	require.Equal(t, []string{"a1", "a2", "a3"}, r.effects())
+	require.Empty(t, r.open())
+}
+
 // A letter that is too large for its topic is read from the record's own topic when its turn comes.
 func TestHeldLetterThatWasCut(t *testing.T) {
 	r := newHoldRig(t, 1)
