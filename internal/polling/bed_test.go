@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,6 +118,8 @@ type fakeProducer struct {
 	grown   []kafka.Growth
 	refuse  func(*router.Record) error
 	more    chan struct{}
+
+	refreshed atomic.Int32
 }
 
 func (f *fakeProducer) Run(ctx context.Context) error {
@@ -176,7 +179,7 @@ func (f *fakeProducer) Flush() {
 	}
 }
 
-func (f *fakeProducer) Refresh() {}
+func (f *fakeProducer) Refresh() { f.refreshed.Add(1) }
 
 func (f *fakeProducer) Grown() []kafka.Growth { return f.grown }
 

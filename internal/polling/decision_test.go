@@ -100,7 +100,9 @@ func TestPauseAmidABatch(t *testing.T) {
 	b.fillMore(70, 7)
 	require.Never(t, func() bool { return len(x.fake.sent()) > sent }, 300*time.Millisecond, 20*time.Millisecond)
 	x.r.Pause(&relay.Pause{By: "ann", Reason: "upgrade", Since: time.Now()}) // each time the table is read
+	require.Zero(t, x.fake.refreshed.Load())
 	x.r.Pause(nil)
+	require.Equal(t, int32(1), x.fake.refreshed.Load(), "partitions may have been added during the pause")
 	x.awaitPublished()
 	x.await("ready", func() bool { ready, _ := x.r.Ready(); return ready })
 	require.NoError(t, x.finish())
