@@ -17,13 +17,23 @@ import (
 // batchBytes is about how much a worker keeps of what it has read.
 const batchBytes = 4 << 20
 
+// claims is a connection that makes claims.
+type claims interface {
+	claim(ctx context.Context, s *statements, candidates []int, limit int) (got []int, more bool, err error)
+	read(ctx context.Context, s *statements, claimed []int, perLane, bytes int, known *pgoutput.Relation,
+		b *batch) error
+	renew(ctx context.Context, s *statements, marks string, want []int) (got []int, err error)
+	finish(ctx context.Context, s *statements, marks string) error
+	close()
+}
+
 // worker claims lanes, publishes their rows and marks them, one claim after the other. Only its goroutine touches it,
 // except that the producer's reports acknowledgements to the batch.
 type worker struct {
 	r      *Relay
 	ticket uint64 // of its rows, without the index
 	router router.Router
-	conn   connection
+	conn   claims
 	batch  *batch
 
 	share    int // lanes that it claims at most, so that there are some for the others
@@ -34,7 +44,7 @@ type worker struct {
 func newWorker(r *Relay, n int, route router.Router) *worker {
 	return &worker{
 		r: r, ticket: uint64(n) << ticketBits, router: route,
-		conn: connection{cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: r.connectionMade}, batch: newBatch(),
+		conn: &connection{cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: r.connectionMade}, batch: newBatch(),
 		share: max(1, Lanes/r.cfg.Workers), limit: r.cfg.Batch, relation: map[*source]*pgoutput.Relation{},
 	}
 }
