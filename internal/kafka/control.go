@@ -60,14 +60,17 @@ func (p *Producer) wantMetadata() {
 
 // wantTopics asks for the topics that wait for metadata, in the same way.
 func (p *Producer) wantTopics() {
-	at := time.Now()
+	now := time.Now()
+	at := now
 	if next := p.control.metaLast.Add(p.cfg.pace.backoffMin); next.After(at) {
 		at = next
 	}
 	if p.control.metaAt.After(at) || p.control.metaAt.IsZero() {
 		p.control.metaAt = at
-		p.wakeControl()
+	} else if p.control.metaAt.After(now) {
+		return
 	}
+	p.wakeControl() // also where it is due: while there was no topic, there was nothing to ask
 }
 
 // runControl does the next job when it is due, until ctx ends.

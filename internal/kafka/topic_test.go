@@ -225,6 +225,22 @@ func TestRefresh(t *testing.T) {
 	require.Len(t, r.Grown(), 1)
 }
 
+// TestRefreshBeforeTheFirstTopic: metadata that was wanted while there was no topic is asked for when there is one, and
+// not only after MetadataInterval.
+func TestRefreshBeforeTheFirstTopic(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(1, "t"))
+	r := newRig(t, c, func(cfg *Config) { cfg.MetadataInterval = time.Hour })
+	r.Refresh()
+	require.Eventually(t, func() bool {
+		r.Producer.mu.Lock()
+		defer r.Producer.mu.Unlock()
+		return r.id.valid() && len(r.control.wake) == 0
+	}, 5*time.Second, time.Millisecond)
+	time.Sleep(20 * time.Millisecond) // the goroutine that asks has nothing to do now, and nothing shows it
+	r.produce("t", "k")
+	r.drain()
+}
+
 // TestPartitionsAdded: the newer records of a key go to another partition only when the older ones are acknowledged.
 func TestPartitionsAdded(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t"))
