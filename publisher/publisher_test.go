@@ -327,12 +327,14 @@ func TestKilledBetweenAcknowledgementAndMark(t *testing.T) {
 	b.place("k", numbers...)
 	lock, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = lock.Rollback(context.Background()) }) // the pool waits for it
 	_, err = lock.Exec(t.Context(), "SELECT FROM outbox FOR UPDATE")
 	require.NoError(t, err)
 	cmd := exec.Command(os.Args[0]) //nolint:noctx // it is killed
 	cmd.Env = append(os.Environ(), victimVariable+"="+b.db.DSN+"\n"+b.broker)
 	victim, err := child.Start(cmd, syscall.SIGKILL)
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = victim.Signal(syscall.SIGKILL); <-victim.Done() })
 	b.records(locked)
 	const marking = `pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%UPDATE%published_at%'
 		AND datname = current_database()`
