@@ -86,12 +86,12 @@ func (c *connection) connect(ctx context.Context) (*pgx.Conn, error) {
 		return nil, postgres.ConnectFault(cfg, err)
 	}
 	if err := session.Override(ctx, conn.PgConn()); err != nil {
-		_ = conn.Close(ctx) // the error that counts is the first
+		postgres.CloseConn(conn) // the error that counts is the first
 		return nil, err
 	}
 	_, err = conn.Exec(ctx, fmt.Sprintf("SET statement_timeout = %d", queryTimeout.Milliseconds()))
 	if err != nil {
-		_ = conn.Close(ctx) // the error that counts is the first
+		postgres.CloseConn(conn) // the error that counts is the first
 		return nil, err
 	}
 	c.service, _ = postgres.LookupService(ctx, conn) // it only words a remedy
@@ -102,9 +102,7 @@ func (c *connection) close() {
 	if c.conn == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = c.conn.Close(ctx) // only read from
+	postgres.CloseConn(c.conn) // only read from
 	c.conn = nil
 }
 

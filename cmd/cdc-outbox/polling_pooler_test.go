@@ -21,7 +21,12 @@ func TestPollingDecisionsThroughPgBouncer(t *testing.T) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(p.Log())
+		}
+		require.NoError(t, p.Close())
+	})
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	b.env = append(b.env, "CDC_OUTBOX_POSTGRES_DSN="+b.db.DSNVia(p.Addr(), b.db.Name))
 	r := start(t, b.env)

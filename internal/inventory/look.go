@@ -46,7 +46,7 @@ func Look(ctx context.Context, dsn string) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer postgres.CloseConn(conn)
 	s := &Survey{}
 	failed := func(what string, err error) (*Survey, error) {
 		return nil, &fault.Error{Kind: sqlstate.KindOf(sqlstate.Of(err)), Object: what, Err: err}

@@ -22,9 +22,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 
-// cancelDelay is how long a cancelled statement may take to end before its connection is given up.
-const cancelDelay = 5 * time.Second
-
 // ConnectOptions are how a connection is opened, beyond what its connection string says.
 type ConnectOptions struct {
 	Application string            // application_name; default "cdc-outbox admin" where the connection string has none
@@ -75,7 +72,7 @@ func Open(ctx context.Context, dsn string, o ConnectOptions) (*pgx.Conn, error) 
 // no limit of the server, the database or the role ends.
 func OpenConfig(ctx context.Context, pc *pgx.ConnConfig) (*pgx.Conn, error) {
 	pc.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelDelay}
+		return &canceller{conn: c}
 	}
 	conn, err := pgx.ConnectConfig(ctx, pc)
 	if err != nil {
@@ -88,11 +85,17 @@ func OpenConfig(ctx context.Context, pc *pgx.ConnConfig) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// CloseConn says good-bye to the server, for two seconds at most.
+// CloseConn says good-bye to the server, for two seconds at most. A connection that has failed before is cancelled and
+// closed by a goroutine of pgconn. CloseConn waits for that goroutine too, because a process that ends in between
+// abandons a cancel request: canceller says what that costs.
 func CloseConn(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	_ = conn.Close(ctx) // nothing is lost with it
+	select {
+	case <-conn.PgConn().CleanupDone():
+	case <-ctx.Done():
+	}
 }
 
 // ParseConfig reads a connection string, which may carry where its password comes from.

@@ -55,7 +55,7 @@ func LookupCatalog(dsn string, rel *pgoutput.Relation) (Catalog, error) {
 	if err != nil {
 		return Catalog{}, err
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	defer CloseConn(conn)
 	c, err := readCatalog(ctx, conn, rel)
 	if err != nil {
 		return Catalog{}, &fault.Error{

@@ -147,7 +147,7 @@ func systemID(ctx context.Context, dsn string) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	defer postgres.CloseConn(conn)
 	err = conn.QueryRow(ctx, "SELECT system_identifier::text FROM pg_catalog.pg_control_system()").Scan(&id)
 	return id, err
 }

@@ -53,7 +53,7 @@ func (o *Outbox) Sample(ctx context.Context) (names []string, all bool) {
 	if err != nil {
 		return []string{}, false
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	defer postgres.CloseConn(conn)
 	names, all = []string{}, true
 	for _, t := range o.Tables {
 		found, err := o.ask(ctx, conn, o.query(t, true))
@@ -83,7 +83,7 @@ func (o *Outbox) All(ctx context.Context, flag string) ([]string, error) {
 	if err != nil {
 		return nil, &fault.Error{Kind: fault.Retry, Object: "postgres", Err: errors.New("cannot connect")}
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	defer postgres.CloseConn(conn)
 	var names []string
 	for _, t := range o.Tables {
 		found, err := o.ask(ctx, conn, o.query(t, false))

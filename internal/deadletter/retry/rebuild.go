@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/letterbox"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -61,7 +62,7 @@ type rebuilder struct {
 
 func (re *rebuilder) close(ctx context.Context) {
 	if re.conn != nil {
-		_ = re.conn.Close(context.WithoutCancel(ctx))
+		postgres.CloseConn(re.conn)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -68,7 +69,7 @@ func (re *rebuilder) connect(ctx context.Context) error {
 	}
 	if err != nil {
 		if conn != nil {
-			_ = conn.Close(context.WithoutCancel(ctx)) // the error that counts is the first
+			postgres.CloseConn(conn) // the error that counts is the first
 		}
 		return &fault.Error{Kind: fault.Retry, Object: "postgres", Err: err}
 	}

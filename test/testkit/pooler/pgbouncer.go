@@ -141,15 +141,16 @@ func (p *PgBouncer) await(ctx context.Context) error {
 		}
 		select {
 		case <-p.child.Done():
-			return fmt.Errorf("pgbouncer ended while starting: %s", p.log())
+			return fmt.Errorf("pgbouncer ended while starting: %s", p.Log())
 		case <-ctx.Done():
-			return fmt.Errorf("pgbouncer does not listen: %w: %s", ctx.Err(), p.log())
+			return fmt.Errorf("pgbouncer does not listen: %w: %s", ctx.Err(), p.Log())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-func (p *PgBouncer) log() string {
+// Log is what it has printed.
+func (p *PgBouncer) Log() string {
 	b, err := os.ReadFile(p.dir.Join("log"))
 	if err != nil {
 		return err.Error()
