@@ -71,7 +71,10 @@ func (d *Decision) Line() string {
 	case d.TakenAt == nil:
 		return line + "not taken up yet"
 	}
-	line += fmt.Sprintf("taken up %s by %s at %s", d.TakenAt.UTC().Format(time.RFC3339), d.TakenBy, d.TakenLSN)
+	line += fmt.Sprintf("taken up %s by %s", d.TakenAt.UTC().Format(time.RFC3339), d.TakenBy)
+	if d.TakenLSN != "" { // rows that are polled have no LSN
+		line += " at " + d.TakenLSN
+	}
 	if d.ClosedAt != nil && d.Kind == Pass {
 		line += ", confirmed"
 	}
