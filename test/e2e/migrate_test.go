@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/child"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/port"
@@ -36,7 +37,7 @@ type move struct {
 	topics, shadows           []string
 	prefix, config, connector string
 	written                   atomic.Int64
-	exited                    atomic.Bool // Debezium, without a signal
+	worker                    *child.Child // Debezium
 }
 
 // TestMigrateFromDebezium does what docs/migrating-from-debezium.md describes: real Debezium relays an outbox; its
@@ -89,7 +90,7 @@ func TestMigrateFromDebezium(t *testing.T) {
 	defer m.debezium("offset.mismatch.strategy=trust_slot")()
 	before = m.count(m.topics)
 	m.until("Debezium goes on", func() bool {
-		require.False(m, m.exited.Load(), "Debezium ended")
+		require.True(m, m.worker.Running(), "Debezium ended")
 		return m.count(m.topics) > before+100
 	})
 	pause()
@@ -196,27 +197,13 @@ func (m *move) debezium(more ...string) (stop func()) {
 		"org.apache.kafka.connect.cli.ConnectStandalone", worker, now)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	require.NoError(m, cmd.Start())
-	ended := make(chan error, 1)
-	m.exited.Store(false)
-	go func() {
-		err := cmd.Wait()
-		m.exited.Store(true)
-		ended <- err
-	}()
-	running := true
+	java, err := child.Start(cmd, syscall.SIGKILL)
+	require.NoError(m, err)
+	m.worker = java
 	stop = func() {
-		if !running {
-			return
-		}
-		running = false
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-		case <-time.After(30 * time.Second):
-			_ = cmd.Process.Kill()
-			<-ended
+		_ = java.Signal(syscall.SIGTERM)
+		if !java.Wait(30 * time.Second) {
+			java.Kill()
 			m.Error("Debezium did not stop")
 		}
 	}
