@@ -4,7 +4,6 @@ package kafka
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,10 +27,11 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
-// provider is a token endpoint. Its tokens are not signed, and last a few seconds.
+// provider is a token endpoint. Its tokens last a few seconds, and are signed where it has a signer.
 type provider struct {
 	*httptest.Server
 	life   time.Duration
+	signer *signer
 	down   atomic.Bool
 	issued atomic.Int32
 }
@@ -57,12 +57,11 @@ func (i *provider) answer(w http.ResponseWriter, r *http.Request) {
 		i.issued.Add(1)
 		now := time.Now()
 		claims, _ := json.Marshal(map[string]any{
-			"sub": "relay", "scope": r.Form.Get("scope"), "iat": now.Unix() - 1,
-			"exp": float64(now.Add(i.life).UnixMilli()) / 1000,
+			"sub": "relay", "scope": r.Form.Get("scope"), "iss": "idp.example", "aud": "kafka.example",
+			"iat": now.Unix() - 1, "exp": float64(now.Add(i.life).UnixMilli()) / 1000,
 		})
-		b64 := base64.RawURLEncoding.EncodeToString
-		fmt.Fprintf(w, `{"access_token":"%s.%s.","token_type":"Bearer","expires_in":%d}`,
-			b64([]byte(`{"alg":"none"}`)), b64(claims), int(i.life.Seconds()))
+		fmt.Fprintf(w, `{"access_token":%q,"token_type":"Bearer","expires_in":%d}`, i.signer.token(claims),
+			int(i.life.Seconds()))
 	}
 }
 

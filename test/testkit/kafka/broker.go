@@ -27,6 +27,7 @@ type Broker struct {
 
 	cluster                      *Cluster
 	java, jars, heap, dir        string
+	jvm                          []string
 	clusterID                    string
 	client, internal, controller int    // ports
 	addr                         string // what clients receive
@@ -141,12 +142,11 @@ log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss.SSS} [%t] %p %c - %m%n
 // command prepares a main class. The serial collector and the first compiler tier start fastest; a broker in a test
 // does not live long enough to earn the optimizing one back.
 func (b *Broker) command(class string, args ...string) *exec.Cmd {
-	cmd := exec.Command(b.java, append([]string{
+	cmd := exec.Command(b.java, slices.Concat([]string{
 		"-Xms64m", "-Xmx" + b.heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
 		"-Djava.awt.headless=true", "-Dlog4j.configuration=file:" + filepath.Join(b.dir, "log4j.properties"),
 		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-		"-cp", filepath.Join(b.jars, "*"), class,
-	}, args...)...)
+	}, b.jvm, []string{"-cp", filepath.Join(b.jars, "*"), class}, args)...)
 	cmd.Dir = b.dir
 	return cmd
 }

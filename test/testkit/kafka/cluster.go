@@ -27,6 +27,7 @@ type Options struct {
 	Voters   int               // how many of them, from the first on, are controllers too. Default: all
 	Settings map[string]string // server.properties on top of the defaults, for all brokers
 	Heap     string            // of each JVM. Default "384m"
+	JVM      []string          // more arguments of each JVM, for instance -Dname=value
 	Port     int               // for the clients of the first broker. Default: a free one
 	// Advertise maps a broker's own address to the address that clients receive, a proxy's; called once a broker,
 	// before it starts. The brokers talk to each other over another listener, untouched by it. Default: its own.
@@ -109,7 +110,7 @@ func (c *Cluster) prepare(opts Options, bin, jars string) error {
 	var voters []string
 	for i := range n {
 		b := &Broker{
-			Node: i + 1, cluster: c, java: bin, jars: jars, heap: opts.Heap,
+			Node: i + 1, cluster: c, java: bin, jars: jars, heap: opts.Heap, jvm: opts.JVM,
 			dir: c.dir.Join(fmt.Sprintf("node%d", i+1)),
 		}
 		if b.heap == "" {
