@@ -43,6 +43,8 @@ type topicsPass struct {
 	elapsed  time.Duration // from the start of the process to the last acknowledgement
 	first    int           // records acknowledged a second after the start
 	client   watched
+	server   watched       // the walsender
+	broker   time.Duration // CPU of all brokers
 	perBatch float64 // mean number of records
 	perReq   float64
 }
@@ -72,8 +74,9 @@ func manyTopics(ctx context.Context, args []string) error {
 	}
 	fmt.Printf("%d rows, %d per transaction, %s, %d topics of %d partitions on %d brokers; Kafka %s, %s, %d cores\n\n",
 		*rows, *perTx, *delivery, *topics, partitions, *brokers, kafkaVersion, runtime.Version(), runtime.NumCPU())
-	fmt.Println("| | rows/s | rows in the first second | client CPU s/M | peak RSS | records per batch | per request |")
-	fmt.Println("|---|---|---|---|---|---|---|")
+	fmt.Println("| | rows/s | rows in the first second | client CPU s/M | walsender | Kafka | peak RSS | " +
+		"records per batch | per request |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|")
 	for round := range *rounds * len(builds) {
 		build, note := builds[round%len(builds)], ""
 		if build != binary {
@@ -86,9 +89,10 @@ func manyTopics(ctx context.Context, args []string) error {
 				return fmt.Errorf("%d topics: %w", n, err)
 			}
 			million := float64(b.rows) / 1e6
-			fmt.Printf("| %d topics%s | %.1f k | %d | %.2f | %.0f MB | %.1f | %.0f |\n", n, note,
+			fmt.Printf("| %d topics%s | %.1f k | %d | %.2f | %.2f | %.2f | %.0f MB | %.1f | %.0f |\n", n, note,
 				float64(b.rows)/p.elapsed.Seconds()/1000, p.first, p.client.CPU.Seconds()/million,
-				float64(p.client.Peak)/1e6, p.perBatch, p.perReq)
+				p.server.CPU.Seconds()/million, p.broker.Seconds()/million, float64(p.client.Peak)/1e6, p.perBatch,
+				p.perReq)
 		}
 	}
 	return nil
@@ -178,13 +182,29 @@ func (b *topicsBed) pass(ctx context.Context, build string, n int, slot, deliver
 	if env != "" {
 		cmd.Env = append(cmd.Env, env)
 	}
-	if p, err = b.relay(ctx, cmd, address); err != nil {
+	before := b.brokerCPU()
+	server := watchAsync(ctx, func(ctx context.Context) watched { return watchWalsender(ctx, b.conn, slot) })
+	p, err = b.relay(ctx, cmd, address)
+	p.server, p.broker = server(), b.brokerCPU()-before
+	if err != nil {
 		return p, err
 	}
 	if err := b.verify(ctx, topics); err != nil {
 		return p, err
 	}
 	return p, b.kafka.Delete(ctx, topics...)
+}
+
+// brokerCPU is what all brokers have used so far.
+func (b *topicsBed) brokerCPU() (all time.Duration) {
+	for _, broker := range b.kafka.Brokers {
+		cpu, err := processCPU(broker.PID())
+		if err != nil {
+			return 0 // it has ended, which the pass reports
+		}
+		all += cpu
+	}
+	return all
 }
 
 // create makes the topics in requests of a hundred, and waits until the broker serves every partition. It names itself
