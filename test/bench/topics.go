@@ -45,7 +45,7 @@ type topicsPass struct {
 	client   watched
 	server   watched       // the walsender
 	broker   time.Duration // CPU of all brokers
-	perBatch float64 // mean number of records
+	perBatch float64       // mean number of records
 	perReq   float64
 }
 
@@ -116,6 +116,7 @@ func (b *topicsBed) start(ctx context.Context, brokers, rounds, perTx int) (err 
 	}
 	b.kafka, err = kafka.Start(ctx, kafka.Options{
 		Version: kafkaVersion, Heap: "2g", Brokers: brokers,
+		JVM:      []string{"-XX:TieredStopAtLevel=4"}, // as a broker in production: it is the bound here
 		Settings: map[string]string{"log.index.size.max.bytes": "65536"},
 	})
 	if err != nil {
