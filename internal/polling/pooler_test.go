@@ -37,3 +37,13 @@ func TestRelayThroughTransactionPooler(t *testing.T) {
 	require.Zero(t, ordered(t, x.fake.sent()))
 	require.Len(t, x.fake.sent(), 4200)
 }
+
+// TestAListeningRelayStopsAtOnce: no cancel request ends the wait of an idle session.
+func TestAListeningRelayStopsAtOnce(t *testing.T) {
+	b := newBed(t)
+	x := b.start(func(c *Config) { c.Notify = true })
+	x.await("it listens", func() bool { return x.r.Status().Listening })
+	began := time.Now()
+	require.NoError(t, x.finish())
+	require.Less(t, time.Since(began), 2*time.Second)
+}

@@ -106,7 +106,9 @@ func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 	if err != nil {
 		return err
 	}
-	conn, err := postgres.Connect(ctx, dsn, sessionName+" listener")
+	conn, err := postgres.Open(ctx, dsn, postgres.ConnectOptions{
+		Application: sessionName + " listener", Unprepared: true, Listens: true,
+	})
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ type ConnectOptions struct {
 	Timeout     time.Duration     // of one attempt, unless the connection string has a connect_timeout; default 10s
 	Unprepared  bool              // prepare no statement on the server: a transaction pooler may lie in between
 	Settings    map[string]string // run-time parameters
+	Listens     bool              // waits for notifications: a context that ends also ends the connection, at once
 	Dial        pgconn.DialFunc   // nil: as the connection string says
 }
 
@@ -65,6 +66,9 @@ func Open(ctx context.Context, dsn string, o ConnectOptions) (*pgx.Conn, error) 
 		pc.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
 	pc.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
+	if o.Listens {
+		return connect(ctx, pc) // there is no statement that could be cancelled
+	}
 	return OpenConfig(ctx, pc)
 }
 
@@ -74,6 +78,10 @@ func OpenConfig(ctx context.Context, pc *pgx.ConnConfig) (*pgx.Conn, error) {
 	pc.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &canceller{conn: c}
 	}
+	return connect(ctx, pc)
+}
+
+func connect(ctx context.Context, pc *pgx.ConnConfig) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, pc)
 	if err != nil {
 		return nil, ConnectFault(pc, err)
