@@ -60,7 +60,7 @@ type rebuilder struct {
 	began time.Time
 }
 
-func (re *rebuilder) close(ctx context.Context) {
+func (re *rebuilder) close() {
 	if re.conn != nil {
 		postgres.CloseConn(re.conn)
 	}

@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options, done func([]*Letter)) (chosen int, err 
 	}
 	defer b.Close()
 	re := &rebuilder{Options: &o, box: b, began: time.Now()}
-	defer re.close(ctx)
+	defer re.close()
 	m := &marker{attempt: rand.Text(), timeout: o.Timeout}
 	if !o.DryRun {
 		if m.Publisher, err = publish.New(ctx, o.Kafka, o.Progress); err != nil {
