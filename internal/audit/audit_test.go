@@ -205,3 +205,11 @@ func TestPercentiles(t *testing.T) {
 	require.Zero(t, (&ages{}).percentiles().P99)
 	require.NotContains(t, strings.ToLower((&Report{Clean: true}).Text()), "nan")
 }
+
+// TestAnEmptyWindowProvesNothing: the report does not say that every event was handled when it has judged none.
+func TestAnEmptyWindowProvesNothing(t *testing.T) {
+	r := Report{Clean: true, Consumers: []Consumer{{Name: "billing"}, {Name: "mail"}}}
+	require.Contains(t, r.Text(), "✓ no event lies in the window; --grace says how long ago it ends")
+	r.Consumers[1].Events = 1
+	require.Contains(t, r.Text(), "✓ every event of the window was published and handled once")
+}

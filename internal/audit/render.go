@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,12 +59,19 @@ func (r *Report) Text() string {
 		}
 	}
 	switch {
+	case r.Clean && !r.judged():
+		b.WriteString("✓ no event lies in the window; --grace says how long ago it ends, --since how long it is\n")
 	case r.Clean && len(r.Unseen) > 0:
 		b.WriteString("✓ every event that the audit has seen was published and handled once\n")
 	case r.Clean:
 		b.WriteString("✓ every event of the window was published and handled once\n")
 	}
 	return b.String()
+}
+
+// judged reports whether there was an event.
+func (r *Report) judged() bool {
+	return slices.ContainsFunc(r.Consumers, func(c Consumer) bool { return c.Events > 0 })
 }
 
 func seconds(s float64) string { return human.Duration(time.Duration(s * float64(time.Second))) }
