@@ -85,6 +85,28 @@ func TestReleaseNamesWhatIsThere(t *testing.T) {
 	}
 }
 
+// TestTheCaskHasEveryManPage: a cask takes no pattern.
+func TestTheCaskHasEveryManPage(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, ".cache/release/man/*"))
+	if err != nil || len(files) < 30 {
+		t.Fatalf("`make release-files` has written %d man pages: %v", len(files), err)
+	}
+	var config struct {
+		Casks []struct{ Manpages []string } `json:"homebrew_casks"`
+	}
+	if err := yaml.Unmarshal(read(t, ".goreleaser.yaml"), &config); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, f := range files {
+		want = append(want, "man/"+filepath.Base(f))
+	}
+	got := slices.Sorted(slices.Values(config.Casks[0].Manpages))
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Errorf("the cask installs\n%s\nand the manual is\n%s", got, want)
+	}
+}
+
 func workflows(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, ".github/workflows/*.yml"))
