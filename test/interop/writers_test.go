@@ -42,6 +42,8 @@ func TestWriters(t *testing.T) {
 			"install", "--silent", "--no-audit", "--prefix", dir,
 		}, writersNode...)...)
 	})
+	watermill := filepath.Join(t.TempDir(), "watermill")
+	run(t.Context(), t, []string{"GOWORK=off"}, nil, "go", "build", "-C", "testdata/watermill", "-o", watermill, ".")
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "writers.md"))
 	require.NoError(t, err)
 	blocks := map[string]string{}
@@ -52,15 +54,23 @@ func TestWriters(t *testing.T) {
 		command           []string
 		topic, key, value string
 	}{
-		"npm":        {[]string{"node", "npm.js"}, "movie.events", "m-9", `{"title": "x"}`},
-		"django":     {[]string{python, "django_writer.py"}, "orders.v1", "7", `{"id": 7, "name": "x"}`},
-		"faststream": {[]string{python, "faststream_writer.py"}, "orders", "o-8", `{"order": 8}`},
+		"npm":        {[]string{"node", "writers/npm.js"}, "movie.events", "m-9", `{"title": "x"}`},
+		"django":     {[]string{python, "writers/django_writer.py"}, "orders.v1", "7", `{"id": 7, "name": "x"}`},
+		"faststream": {[]string{python, "writers/faststream_writer.py"}, "orders", "o-8", `{"order": 8}`},
+		"watermill": {
+			[]string{watermill, "publisher"}, "watermill_orders", "o-2", `{"n": 1.50, "who": "Zoë"}`,
+		},
+		"forwarder": {
+			[]string{watermill, "forwarder"}, "shipments", "o-2", `{"destination_topic": "shipments",
+				"uuid": "0198a5c4-7d0e-7000-8000-000000000002", "payload": "eyJuIjogMS41MCwgIndobyI6ICJab8OrIn0=",
+				"metadata": {"partition_key": "o-2", "tenant": "acme"}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := testkit.Postgres(t)
 			write := func(step string) {
 				run(t.Context(), t, []string{"NODE_PATH=" + filepath.Join(node, "node_modules")}, nil, w.command[0],
-					filepath.Join("writers", w.command[1]), db.DSN, step)
+					w.command[1], db.DSN, step)
 			}
 			write("create")
 			require.Contains(t, blocks, name)
