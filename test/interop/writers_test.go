@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ func TestWriters(t *testing.T) {
 	})
 	watermill := filepath.Join(t.TempDir(), "watermill")
 	run(t.Context(), t, []string{"GOWORK=off"}, nil, "go", "build", "-C", "testdata/watermill", "-o", watermill, ".")
+	jvm := javaWriters(t)
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "writers.md"))
 	require.NoError(t, err)
 	blocks := map[string]string{}
@@ -57,6 +59,11 @@ func TestWriters(t *testing.T) {
 		"npm":        {[]string{"node", "writers/npm.js"}, "movie.events", "m-9", `{"title": "x"}`},
 		"django":     {[]string{python, "writers/django_writer.py"}, "orders.v1", "7", `{"id": 7, "name": "x"}`},
 		"faststream": {[]string{python, "writers/faststream_writer.py"}, "orders", "o-8", `{"order": 8}`},
+		"gruelbox": {
+			append(slices.Clip(jvm), "Gruelbox"), "gruelbox.calls", "", `{"c": "Gruelbox$Payments", "m": "charge",
+				"p": ["String", "int"], "a": [{"t": "String", "v": "o-5"}, {"t": "Integer", "v": 1250}]}`,
+		},
+		"modulith": {append(slices.Clip(jvm), "Modulith"), "modulith.events", "o-6", `{"orderId": "o-6", "cents": 1250}`},
 		"watermill": {
 			[]string{watermill, "publisher"}, "watermill_orders", "o-2", `{"n": 1.50, "who": "Zoë"}`,
 		},
@@ -70,7 +77,7 @@ func TestWriters(t *testing.T) {
 			db := testkit.Postgres(t)
 			write := func(step string) {
 				run(t.Context(), t, []string{"NODE_PATH=" + filepath.Join(node, "node_modules")}, nil, w.command[0],
-					w.command[1], db.DSN, step)
+					append(slices.Clip(w.command[1:]), db.DSN, step)...)
 			}
 			write("create")
 			require.Contains(t, blocks, name)
@@ -95,11 +102,27 @@ func TestWriters(t *testing.T) {
 			require.NoError(t, c.Await(t.Context(), 1, w.topic))
 			records, err := c.Read(t.Context(), w.topic)
 			require.NoError(t, err)
-			require.Equal(t, w.key, string(records[0].Key))
+			if w.key != "" { // otherwise it is a new UUID
+				require.Equal(t, w.key, string(records[0].Key))
+			}
 			require.JSONEq(t, w.value, string(records[0].Value))
 			code, err := p.Stop(10 * time.Second)
 			require.NoError(t, err)
 			require.Zero(t, code)
 		})
 	}
+}
+
+// javaWriters is the command of the writers in Java, without the name of the class. The jars are those of
+// writers/pom.xml; its own processors, which document a project, do not run.
+func javaWriters(t *testing.T) []string {
+	t.Helper()
+	jars := fetched(t, "java-writers", func(dir string) {
+		run(t.Context(), t, nil, nil, "mvn", "-q", "-B", "-f", "writers/pom.xml", "dependency:copy-dependencies",
+			"-DincludeScope=runtime", "-DoutputDirectory="+dir)
+	})
+	classes := t.TempDir()
+	run(t.Context(), t, nil, nil, "javac", "-proc:none", "-parameters", "-d", classes, "-cp", filepath.Join(jars, "*"),
+		"writers/Gruelbox.java", "writers/Modulith.java")
+	return []string{"java", "-cp", classes + ":" + filepath.Join(jars, "*")}
 }
