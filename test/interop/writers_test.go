@@ -45,7 +45,8 @@ func TestWriters(t *testing.T) {
 	})
 	watermill := filepath.Join(t.TempDir(), "watermill")
 	run(t.Context(), t, []string{"GOWORK=off"}, nil, "go", "build", "-C", "testdata/watermill", "-o", watermill, ".")
-	jvm := javaWriters(t)
+	jvm := javaWriter(t, "java.xml", "writers/Gruelbox.java", "writers/Modulith.java")
+	eventuate := javaWriter(t, "eventuate.xml", "writers/Eventuate.java")
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "writers.md"))
 	require.NoError(t, err)
 	blocks := map[string]string{}
@@ -63,7 +64,10 @@ func TestWriters(t *testing.T) {
 			append(slices.Clip(jvm), "Gruelbox"), "gruelbox.calls", "", `{"c": "Gruelbox$Payments", "m": "charge",
 				"p": ["String", "int"], "a": [{"t": "String", "v": "o-5"}, {"t": "Integer", "v": 1250}]}`,
 		},
-		"modulith": {append(slices.Clip(jvm), "Modulith"), "modulith.events", "o-6", `{"orderId": "o-6", "cents": 1250}`},
+		"modulith": {
+			append(slices.Clip(jvm), "Modulith"), "modulith.events", "o-6", `{"orderId": "o-6", "cents": 1250}`,
+		},
+		"eventuate": {append(eventuate, "Eventuate"), "tram.orders", "o-1", `{"orderId": "o-1"}`},
 		"watermill": {
 			[]string{watermill, "publisher"}, "watermill_orders", "o-2", `{"n": 1.50, "who": "Zoë"}`,
 		},
@@ -113,16 +117,17 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// javaWriters is the command of the writers in Java, without the name of the class. The jars are those of
-// writers/pom.xml; its own processors, which document a project, do not run.
-func javaWriters(t *testing.T) []string {
+// javaWriter is the command of writers in Java, without the name of the class. The libraries' annotation processors do
+// not run: they document a project.
+func javaWriter(t *testing.T, pom string, programs ...string) []string {
 	t.Helper()
-	jars := fetched(t, "java-writers", func(dir string) {
-		run(t.Context(), t, nil, nil, "mvn", "-q", "-B", "-f", "writers/pom.xml", "dependency:copy-dependencies",
+	jars := fetched(t, "java-writers-"+pom, func(dir string) {
+		run(t.Context(), t, nil, nil, "mvn", "-q", "-B", "-f", "writers/"+pom, "dependency:copy-dependencies",
 			"-DincludeScope=runtime", "-DoutputDirectory="+dir)
 	})
 	classes := t.TempDir()
-	run(t.Context(), t, nil, nil, "javac", "-proc:none", "-parameters", "-d", classes, "-cp", filepath.Join(jars, "*"),
-		"writers/Gruelbox.java", "writers/Modulith.java")
+	run(t.Context(), t, nil, nil, "javac", append([]string{
+		"-proc:none", "-parameters", "-d", classes, "-cp", filepath.Join(jars, "*"),
+	}, programs...)...)
 	return []string{"java", "-cp", classes + ":" + filepath.Join(jars, "*")}
 }

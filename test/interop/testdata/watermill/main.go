@@ -45,7 +45,8 @@ func create(conn *pgx.Conn) error {
 }
 
 func write(tx pgx.Tx, forward bool) error {
-	p, err := sql.NewPublisher(sql.TxFromPgx(tx), sql.PublisherConfig{SchemaAdapter: sql.DefaultPostgreSQLSchema{}}, nil)
+	config := sql.PublisherConfig{SchemaAdapter: sql.DefaultPostgreSQLSchema{}}
+	p, err := sql.NewPublisher(sql.TxFromPgx(tx), config, nil)
 	if err != nil {
 		return err
 	}
