@@ -175,7 +175,7 @@ vet:
 
 ONLY    :=
 MODULES := $(filter-out tools/golangci,$(patsubst %/,%,$(dir $(shell git ls-files go.mod '*/go.mod'))))
-OUTSIDE_THE_WORKSPACE := tools*|deploy/testdata*
+OUTSIDE_THE_WORKSPACE := tools*|deploy/testdata*|test/interop/testdata*
 .PHONY: golangci prose
 golangci: $(GOLANGCI) ## golangci-lint with .golangci.yml; ONLY=replication for one directory
 	@set -e; for m in $(or $(ONLY),$(MODULES)); do \
