@@ -2,16 +2,11 @@ package setup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/zap"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/pooler"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
@@ -164,23 +159,14 @@ func withServer(ctx context.Context, dsn string, cfg Config, use func(servers) e
 }
 
 func ensure(ctx context.Context, s servers, cfg Config, auto bool) ([]Step, error) {
-	st, err := s.readState(ctx, cfg)
-	if err != nil {
-		return nil, postgres.QueryFault("catalog", err)
-	}
-	if st.complete(cfg) {
-		return nil, preflight.FirstFailure(verdict(cfg, st))
-	}
-	// Publication and slot are read one after the other, and another process may be between creating the two: only
-	// under the lock is "one there, one missing" a verdict.
-	unlock, err := lockSetup(ctx, s.Conn, cfg)
+	st, unlock, err := awaitTurn(ctx, s, cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
-	if st, err = s.readState(ctx, cfg); err != nil {
-		return nil, postgres.QueryFault("catalog", err)
+	if unlock == nil {
+		return nil, preflight.FirstFailure(verdict(cfg, st))
 	}
+	defer unlock()
 	if !auto {
 		return nil, preflight.FirstFailure(append(checkTables(cfg, st), verdict(cfg, st)...))
 	}
@@ -190,10 +176,9 @@ func ensure(ctx context.Context, s servers, cfg Config, auto bool) ([]Step, erro
 	return carryOut(ctx, s, cfg)
 }
 
-// complete reports whether there is nothing to create and nothing to tidy up.
+// complete reports whether nothing is to be created, and no mark of an unfinished setup removed.
 func (st state) complete(cfg Config) bool {
-	return st.Publication.Exists && st.Slot.Exists && !(st.pending(cfg) && st.Publication.Owned) &&
-		len(planSetup(cfg, st)) == 0
+	return st.Publication.Exists && st.Slot.Exists && !st.pending(cfg) && len(planSetup(cfg, st)) == 0
 }
 
 // verdict judges a setup that should be complete.
@@ -328,40 +313,4 @@ func checkMayPublish(cfg Config, st state) []preflight.Finding {
 		Remedy:   "Run `cdc-outbox setup` once as the table's owner, or run the commands as the owner.",
 		Commands: stepCommands(planSetup(cfg.withoutExtras(), st)),
 	}}
-}
-
-// lockSetup serializes setups of one slot in one database by an advisory lock of the session. It is tried rather than
-// waited for, so that a waiting session holds no snapshot.
-func lockSetup(ctx context.Context, conn *pgx.Conn, cfg Config) (unlock func(), err error) {
-	key := "cdc-outbox setup of slot " + cfg.Slot
-	ctx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
-	defer cancel()
-	for first := true; ; first = false {
-		var got bool
-		err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1::text, 0))`, key).Scan(&got)
-		if err != nil && ctx.Err() == nil {
-			return nil, postgres.QueryFault("setup lock", err)
-		}
-		if got {
-			break
-		}
-		if first {
-			cfg.Logger.Info("another process is setting up the slot, waiting for it", zap.String(logkey.Slot, cfg.Slot))
-		}
-		select {
-		case <-ctx.Done():
-			return nil, &fault.Error{
-				Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New("another process is setting it up"),
-				Next:     "Wait for it, or find it.",
-				Commands: []string{"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted;"},
-			}
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		// Closing the connection frees it as well.
-		_, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1::text, 0))`, key)
-	}, nil
 }

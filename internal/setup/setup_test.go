@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -232,6 +234,63 @@ func TestEnsureByManyAtOnce(t *testing.T) {
 	}
 	require.NoError(t, g.Wait())
 	require.True(t, db.slot(t).Exists)
+}
+
+// TestEnsureIgnoresTheLockOfAFrozenProcess: a process that took the setup's lock and is frozen, or cut off, does not
+// delay a process that has nothing to set up, also if that process began to wait before.
+func TestEnsureIgnoresTheLockOfAFrozenProcess(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	got, err := tryLock(t.Context(), db.conn, db.cfg.WithDefaults())
+	require.NoError(t, err)
+	require.True(t, got)
+	core, logs := observer.New(zap.InfoLevel)
+	db.cfg.Logger = zap.New(core)
+	ended := make(chan error, 1)
+	go func() { ended <- db.ensure(t, true) }()
+	require.Eventually(t, func() bool { return logs.Len() == 1 }, 30*time.Second, 10*time.Millisecond)
+	require.Empty(t, ended)
+	db.Exec(t, db.cfg.PublicationDDL(false))
+	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "it waits for the lock, and there is nothing to set up")
+	}
+	require.NoError(t, db.ensure(t, true), "who comes later")
+
+	db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`'); DROP PUBLICATION `+identifier.Quote(db.Publication))
+	db.cfg.SlotWait = 300 * time.Millisecond
+	err = db.ensure(t, true)
+	require.Equal(t, fault.Retry, fault.KindOf(err))
+	var f *fault.Error
+	require.ErrorAs(t, err, &f)
+	var pid uint32
+	require.NoError(t, db.conn.QueryRow(t.Context(),
+		`SELECT pid FROM (`+strings.TrimSuffix(f.Commands[0], ";")+`) AS remedy`).Scan(&pid))
+	require.Equal(t, db.conn.PgConn().PID(), pid, "the remedy finds the session")
+}
+
+// TestVersionsTheServerEndsAStuckSetup: the session with the lock may be idle for a while, not for ever.
+func TestVersionsTheServerEndsAStuckSetup(t *testing.T) {
+	db := newAdminDB(t)
+	if db.Major() < 14 {
+		t.Skip("the setting came with 14")
+	}
+	limit := func() (v string) {
+		require.NoError(t, db.conn.QueryRow(t.Context(), `SHOW idle_session_timeout`).Scan(&v))
+		return v
+	}
+	cfg := db.cfg.WithDefaults()
+	got, err := tryLock(t.Context(), db.conn, cfg)
+	require.NoError(t, err)
+	require.True(t, got)
+	require.Equal(t, "65s", limit())
+	freeLock(t.Context(), db.conn, cfg)
+	require.Equal(t, "0", limit())
+	require.NoError(t, db.conn.QueryRow(t.Context(),
+		`SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())`).Scan(&got))
+	require.True(t, got, "given back")
 }
 
 // TestEnsureNamesTheTransactionsItWaitsFor: a slot cannot be finished while a transaction that has written is open.
