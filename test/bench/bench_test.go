@@ -38,3 +38,10 @@ func TestHistogramLeavesTheWarmUpOut(t *testing.T) {
 	require.Equal(t, 1, negative)
 	require.InDelta(t, 2000, h.Max(), 2)
 }
+
+// No contender always comes after the same other.
+func TestTheOrderTurnsAround(t *testing.T) {
+	require.Equal(t, []int{0, 1, 2}, turns(3, 0))
+	require.Equal(t, []int{2, 1, 0}, turns(3, 1))
+	require.Equal(t, []int{0, 1, 2}, turns(3, 2))
+}

@@ -82,3 +82,6 @@ func pause(d time.Duration) {
 		_ = syscall.Nanosleep(&ts, nil) // ends early on a signal, which costs a little precision
 	}
 }
+
+// settle waits until the kernel has written its dirty pages.
+func settle() { unix.Sync() }

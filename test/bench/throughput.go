@@ -154,11 +154,12 @@ func (m *meter) measure(ctx context.Context, key string, l workload, all []conte
 		return err
 	}
 	for round := range m.rounds {
-		for i := range all {
+		for _, i := range turns(len(all), round) {
 			if of[i].note != "" || all[i].rounds > 0 && round >= all[i].rounds {
 				continue
 			}
 			prefix := fmt.Sprintf("%s-%s-%d", all[i].key, key, round)
+			settle() // what the pass before has written is not written back during this one
 			f, err := m.pass(ctx, all[i], turn{bed: m.bed, slot: slotName(i, round), prefix: prefix})
 			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 				of[i].note = fmt.Sprintf("not done after %s", m.limit)
@@ -178,6 +179,18 @@ func (m *meter) measure(ctx context.Context, key string, l workload, all []conte
 	}
 	fmt.Println()
 	return nil
+}
+
+// turns is the order of n contenders in a round. It turns around, so that none always comes after the same other.
+func turns(n, round int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	if round%2 == 1 {
+		slices.Reverse(order)
+	}
+	return order
 }
 
 const warmUpSlot = "bench_warm_up"
