@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/build"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/nearest"
@@ -57,7 +56,10 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	return fault.KindOf(err).ExitCode()
 }
 
+// root builds the commands. It gives cobra functions in place of templates: a program that links text/template keeps
+// every exported method of every type, because a template could call it.
 func (a *app) root() *cobra.Command {
+	var asked bool // for the version
 	root := &cobra.Command{
 		Use:   "cdc-outbox",
 		Short: "Relay a Postgres outbox table to Kafka",
@@ -66,13 +68,15 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 		Example: `  cdc-outbox setup --table --dry-run
   cdc-outbox check --config cdc-outbox.yaml
   cdc-outbox run --config cdc-outbox.yaml`,
-		Version:           build.Of(version).String(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              knownCommand,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRun:  func(*cobra.Command, []string) { a.began = true },
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asked {
+				return a.printVersion(false)
+			}
 			_, _ = io.WriteString(a.stderr, cmd.UsageString())
 			return fault.Usage("no command is named", "cdc-outbox run starts the connector")
 		},
@@ -81,13 +85,19 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(flagError)
-	root.SetVersionTemplate("cdc-outbox {{.Version}}\n")
+	root.Flags().BoolVarP(&asked, "version", "v", false, "print the version")
 	config.AddFlags(root.PersistentFlags())
 	// Over forty flags would bury each command's own: the help of the command config lists them.
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != config.FlagConfig })
-	root.SetUsageTemplate(root.UsageTemplate() +
-		"{{if ne .Name \"config\"}}\nEvery key of the configuration is a flag, too, such as --kafka-brokers: " +
-		"cdc-outbox config --help lists them.\n{{end}}")
+	usage := root.UsageFunc()
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		err := usage(cmd)
+		if cmd.Name() != "config" {
+			cmd.PrintErr("\nEvery key of the configuration is a flag, too, such as --kafka-brokers: " +
+				"cdc-outbox config --help lists them.\n")
+		}
+		return err
+	})
 	root.AddCommand(a.runCommand(), a.checkCommand(), a.setupCommand(), a.teardownCommand(), a.statusCommand(),
 		a.slotCommand(), a.rowCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.findCommand(), a.previewCommand(),

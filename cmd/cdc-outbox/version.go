@@ -21,16 +21,18 @@ func (a *app) versionCommand() *cobra.Command {
 		Short:   "Print the version and what it was built from",
 		Example: "  cdc-outbox version --json",
 		Args:    noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			if asJSON {
-				return a.printJSON(build.Of(version))
-			}
-			_, err := fmt.Fprintln(a.stdout, "cdc-outbox "+build.Of(version).String())
-			return err
-		},
+		RunE:    func(*cobra.Command, []string) error { return a.printVersion(asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+func (a *app) printVersion(asJSON bool) error {
+	if asJSON {
+		return a.printJSON(build.Of(version))
+	}
+	_, err := fmt.Fprintln(a.stdout, "cdc-outbox "+build.Of(version).String())
+	return err
 }
 
 func (a *app) printJSON(v any) error {
