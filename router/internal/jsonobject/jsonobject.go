@@ -205,17 +205,17 @@ func (o *Object) string() ([]byte, error) {
 		return nil, errJSONString
 	}
 	start := o.Pos
-	for o.Pos < len(o.Src) {
-		switch c := o.Src[o.Pos]; {
+	for i, c := range o.Src[start:] {
+		switch {
 		case c == '"':
-			o.Pos++
-			return o.Src[start : o.Pos-1 : o.Pos-1], nil
+			o.Pos = start + i + 1
+			return o.Src[start : start+i : start+i], nil
 		case c == '\\':
+			o.Pos = start + i
 			return o.escaped(start)
 		case c < 0x20:
 			return nil, errJSONString
 		}
-		o.Pos++
 	}
 	return nil, errJSONString
 }
