@@ -108,7 +108,7 @@ func (b *bed) fillOld(ctx context.Context, rows int) error {
 	return nil
 }
 
-// liveStream is what a pass writes, one row a transaction.
+// liveStream is what a pass writes, one row a transaction. The first skip rows are left out of the figures.
 type liveStream struct{ rate, skip, total int }
 
 // beside is one pass: the live stream, with the companion if there is one.
@@ -135,10 +135,8 @@ func (b *bed) beside(ctx context.Context, c *companion, i int, live liveStream) 
 			return err
 		}
 	}
-	t := &trips{committed: make([]time.Time, live.total+1), arrived: make([]time.Time, live.total+1)}
-	limited, cancel := context.WithTimeout(ctx, time.Duration(live.total/live.rate)*time.Second+time.Minute)
-	defer cancel()
-	err = t.measure(limited, b, topicsOf(name), live.rate, live.total)
+	t := newTrips(live.total)
+	err = t.measure(ctx, b, topicsOf(name), live, nil)
 	its := "– | –"
 	if c != nil {
 		its = m.stop(ctx, b, own)
