@@ -7,10 +7,11 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 // full makes a window and fills it with records of so many bytes.
 func full(t *testing.T, records int, bytes int64, each ...int) *Window {

@@ -16,10 +16,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 func get(t *testing.T, p *Page, method, url string) *httptest.ResponseRecorder {
 	t.Helper()

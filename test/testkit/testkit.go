@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/leak"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
@@ -38,7 +39,7 @@ func Main(m *testing.M, opts ...goleak.Option) {
 		}
 	}
 	if code == 0 {
-		if err := goleak.Find(opts...); err != nil {
+		if err := leak.Find(opts...); err != nil {
 			fmt.Fprintln(os.Stderr, "testkit: goroutines left behind:", err)
 			code = 1
 		}
@@ -84,7 +85,7 @@ func Postgres(t testing.TB, version ...string) *Database {
 		if t.Failed() {
 			t.Logf("the end of PostgreSQL's log, which other tests share:\n%s", server.LogTail(30))
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := server.DropDatabase(ctx, name); err != nil {
 			t.Errorf("testkit: drop the test's database: %v", err)

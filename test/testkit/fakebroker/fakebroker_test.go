@@ -8,13 +8,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/goleak"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 func TestBrokerReturnsRecordsAndFaults(t *testing.T) {
 	b, err := fakebroker.Start(fakebroker.Options{Brokers: 2, Topics: map[string]int32{"a": 2}})

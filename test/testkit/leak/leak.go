@@ -1,0 +1,36 @@
+// Package leak looks for goroutines that tests have left behind, with the patience that a busy machine takes.
+package leak
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// patience is for goroutines that are ending: goleak itself waits for less than half a second. What has leaked is still
+// there when it is over.
+const patience = 10 * time.Second
+
+// VerifyTestMain is goleak.VerifyTestMain with patience.
+func VerifyTestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 {
+		if err := Find(); err != nil {
+			fmt.Fprintln(os.Stderr, "goroutines left behind:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// Find is goleak.Find with patience.
+func Find(opts ...goleak.Option) error {
+	for end := time.Now().Add(patience); ; {
+		if err := goleak.Find(opts...); err == nil || time.Now().After(end) {
+			return err
+		}
+	}
+}
