@@ -22,7 +22,7 @@ import (
 )
 
 // patience is for one answer of the browser.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // find looks for the browser: CDC_OUTBOX_TEST_BROWSER, otherwise what Debian, Google and Homebrew call it.
 func find() string {
@@ -55,7 +55,7 @@ func Start(t testing.TB) *Browser {
 		t.Skip(message)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path),
-		chromedp.WSURLReadTimeout(time.Minute), chromedp.UserDataDir(t.TempDir()))
+		chromedp.WSURLReadTimeout(2*time.Minute), chromedp.UserDataDir(t.TempDir()))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium refuses to sandbox for root
 	}
@@ -183,7 +183,7 @@ func (t *Tab) Requests() []string {
 	return append([]string{}, t.requests...)
 }
 
-// Do runs actions, within half a minute.
+// Do runs actions, within the patience for one answer.
 func (t *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	t.t.Helper()
 	ctx, cancel := context.WithTimeout(t.ctx, patience)

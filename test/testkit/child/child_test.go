@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/child"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/leak"
 )
 
 // role makes the test binary the parent that is to be killed.
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(role) != "" {
 		parent()
 	}
-	goleak.VerifyTestMain(m)
+	leak.VerifyTestMain(m)
 }
 
 // parent starts a child, prints its process id and waits to be killed.
@@ -50,7 +50,7 @@ func TestStartChildDiesWithParent(t *testing.T) {
 	require.NoError(t, syscall.Kill(pid, 0), "the child runs")
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
-	require.Eventually(t, func() bool { return gone(pid) }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return gone(pid) }, 30*time.Second, 10*time.Millisecond)
 }
 
 // gone reports whether a process has ended; a zombie, which is not reaped yet, has ended too.

@@ -212,7 +212,7 @@ func (b *Broker) known(ctx context.Context) ([]int32, error) {
 		return nil, err
 	}
 	defer client.Close()
-	ask, cancel := context.WithTimeout(ctx, time.Second)
+	ask, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	md, err := client.Admin().BrokerMetadata(ask)
 	return md.Brokers.NodeIDs(), err

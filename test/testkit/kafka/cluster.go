@@ -72,7 +72,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if err := c.prepare(opts, bin, jars); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
 	if c.zookeeper != nil {
 		if err := c.zookeeper.start(ctx); err != nil {

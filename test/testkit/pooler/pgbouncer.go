@@ -132,7 +132,7 @@ func unprivileged() (*syscall.SysProcAttr, error) {
 }
 
 func (p *PgBouncer) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
 		conn, err := net.Dial("tcp", p.Addr())

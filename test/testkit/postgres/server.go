@@ -136,7 +136,7 @@ func (s *Server) Start(ctx context.Context) error {
 	for tries := 0; ; tries++ {
 		err := s.startOnce(ctx)
 		// After a crash the last of the server's processes may take a moment to end.
-		if err == nil || tries == 20 || !strings.Contains(err.Error(), "pre-existing shared memory block") {
+		if err == nil || tries == 150 || !strings.Contains(err.Error(), "pre-existing shared memory block") {
 			return err
 		}
 		select {
@@ -173,7 +173,7 @@ func (s *Server) startOnce(ctx context.Context) error {
 }
 
 func (s *Server) awaitReady(ctx context.Context, c *child.Child) error {
-	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	for {
 		conn, err := s.Connect(ctx, "postgres")

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/leak"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 func start(t *testing.T, opts postgres.Options) *postgres.Server {
 	t.Helper()

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/leak"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/process"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 func start(t *testing.T, opts process.Options) *process.Process {
 	t.Helper()
@@ -26,7 +26,7 @@ func TestProcessExitCodeAndOutput(t *testing.T) {
 		Binary: "/bin/sh", Args: []string{"-c", "cat; echo $X $SECRET >&2; exit 3"}, Env: map[string]string{"X": "x"},
 		Stdin: "in",
 	})
-	code, err := p.Wait(10 * time.Second)
+	code, err := p.Wait(time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, 3, code)
 	require.Equal(t, "in", p.Stdout())
@@ -38,8 +38,8 @@ func TestProcessPeakMemory(t *testing.T) {
 	for i := 0; i < len(big); i += 4096 {
 		big[i] = 1
 	}
-	p := start(t, process.Options{Binary: "/bin/sh", Args: []string{"-c", "sleep 0.2"}})
-	_, err := p.Wait(10 * time.Second)
+	p := start(t, process.Options{Binary: "/bin/sh", Args: []string{"-c", "sleep 2"}})
+	_, err := p.Wait(time.Minute)
 	require.NoError(t, err)
 	require.Positive(t, p.Usage().PeakRSS)
 	require.Less(t, p.Usage().PeakRSS, int64(50<<20))
@@ -59,7 +59,7 @@ func TestProcessMeasuredAndStopped(t *testing.T) {
 	require.Positive(t, p.Usage().RSS)
 	_, err := p.Wait(10 * time.Millisecond)
 	require.ErrorContains(t, err, "still running")
-	code, err := p.Stop(10 * time.Second)
+	code, err := p.Stop(time.Minute)
 	require.NoError(t, err)
 	require.Zero(t, code)
 }
