@@ -47,7 +47,7 @@ func TestSASL(t *testing.T) {
 			require.Eventually(t, func() bool {
 				ts := p.Trouble()
 				return len(ts) > 0 && ts[0].Kind == wire.NotAuthenticated
-			}, 5*time.Second, time.Millisecond)
+			}, testPatience, time.Millisecond)
 			require.NotContains(t, fmt.Sprint(p.Trouble()), "wrong", "no password in what operators read")
 			password.Store("right") // rotated: seen at the next connect
 			require.NoError(t, <-done)

@@ -64,7 +64,7 @@ func TestRealCreateTopics(t *testing.T) {
 		r.produce("replicas", "k")
 		r.Flush()
 	}()
-	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 }, testPatience, time.Millisecond)
 	require.Contains(t, r.Trouble()[0].Sentence, "INVALID_REPLICATION_FACTOR: ")
 	_, err = c.Admin().CreateTopic(t.Context(), 1, 1, nil, "replicas")
 	require.NoError(t, err)

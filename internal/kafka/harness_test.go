@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest"
@@ -23,11 +22,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/leak"
 )
 
 // testPatience is how long a test waits for what should come.
 const (
-	testPatience = 10 * time.Second
+	testPatience = 30 * time.Second
 	testTick     = time.Millisecond
 )
 
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		_ = flag.Set("test.parallel", "8") // the tests wait, for back-offs above all
 	}
-	goleak.VerifyTestMain(m)
+	leak.VerifyTestMain(m)
 }
 
 // quickPace makes retries quick enough for tests.
@@ -49,7 +49,7 @@ func quickPace() pace {
 		probeAfter:  time.Minute,
 		moveGrace:   50 * time.Millisecond,
 		verifying:   200 * time.Millisecond,
-		slowAnswer:  200 * time.Millisecond,
+		slowAnswer:  2 * time.Second, // a busy machine is not a broker in trouble
 	}
 }
 
@@ -92,7 +92,7 @@ func newRigAt(t testing.TB, brokers []string, change ...func(*Config)) *rig {
 		ended: make(chan error, 1),
 	}
 	cfg := Config{
-		Cluster: wire.Cluster{Brokers: brokers, RequestTimeout: 2 * time.Second, DialTimeout: time.Second},
+		Cluster: wire.Cluster{Brokers: brokers, RequestTimeout: 20 * time.Second, DialTimeout: 10 * time.Second},
 		Acked:   r.onAck,
 		Logger:  zap.NewNop(),
 		pace:    quickPace(),
@@ -155,7 +155,7 @@ func (r *rig) produce(topic, key string) {
 	r.t.Helper()
 	r.ticket++
 	value := fmt.Sprintf("%s:%08d", key, r.ticket)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	defer cancel()
 	require.NoError(r.t, r.Produce(ctx, &router.Record{
 		Topic: topic, Partition: -1, Key: []byte(key), Value: []byte(value),
@@ -166,7 +166,7 @@ func (r *rig) produce(topic, key string) {
 
 func (r *rig) drain() {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := r.Drain(ctx); err != nil {
 		r.t.Fatalf("drain: %v; trouble: %+v", err, r.Trouble())
@@ -221,7 +221,7 @@ func (r *rig) read(topic string) []string {
 	require.NoError(r.t, err)
 	defer cl.Close()
 	var out []string
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	defer cancel()
 	for int64(len(out)) < total {
 		fetches := cl.PollFetches(ctx)

@@ -223,7 +223,7 @@ func TestMatrixTransactions(t *testing.T) {
 					t.Parallel()
 					quick := func(cfg *Config) {
 						if doubtfulEnd(key, v) && !applied {
-							cfg.Transactions.Timeout = time.Second // of the transaction that is still open
+							cfg.Transactions.Timeout = 3 * time.Second // of the transaction that is still open
 						}
 					}
 					r := matrixRig(t, exactlyOnce("first"), quick)

@@ -156,7 +156,7 @@ func tokensEnd(t *testing.T, c *kafka.Cluster, topic string, tx *Transactions) {
 	require.Eventually(t, func() bool {
 		produce(50 * time.Millisecond)
 		return slices.ContainsFunc(p.Trouble(), func(x Trouble) bool { return x.Kind == wire.NoToken })
-	}, 10*time.Second, time.Millisecond)
+	}, testPatience, time.Millisecond)
 	require.Equal(t, settled, opened.Load(), "connections live on while the endpoint is down")
 	require.NotContains(t, fmt.Sprint(p.Trouble()), "right")
 	require.Contains(t, fmt.Sprint(p.Trouble()), "503")

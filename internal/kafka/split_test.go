@@ -54,8 +54,8 @@ func TestTooLargeAlone(t *testing.T) {
 	require.Eventually(t, func() bool {
 		ts := r.Trouble()
 		return len(ts) == 1 && ts[0].Kind == wire.RecordTooLarge && ts[0].Object == "partition t/0"
-	}, 5*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[3] == 1 }, 5*time.Second,
+	}, testPatience, time.Millisecond)
+	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[3] == 1 }, testPatience,
 		time.Millisecond)
 
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()

@@ -193,7 +193,7 @@ func TestABacklogIsNotDeleted(t *testing.T) {
 		for _, compression := range []string{"none", "zstd"} {
 			t.Run(mode+" "+compression, func(t *testing.T) {
 				t.Parallel()
-				c := clocked(t, map[string]string{"retention.ms": "2000"}) // good for half a second
+				c := clocked(t, map[string]string{"retention.ms": "8000"}) // good for two seconds
 				away := c.Fault(kfake.Fault{
 					Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Count: -1,
 					Err: &kerr.Error{Code: 19, Message: "NOT_ENOUGH_REPLICAS"},
@@ -208,14 +208,14 @@ func TestABacklogIsNotDeleted(t *testing.T) {
 				}
 				size := r.timed(said...)
 				r.whole()
-				time.Sleep(time.Until(begin.Add(700 * time.Millisecond))) // the outage
+				time.Sleep(time.Until(begin.Add(2500 * time.Millisecond))) // the outage
 				away.Remove()
 				r.drain()
 				require.Equal(t, size, r.bytes)
 				at, original := r.stamps(len(said))
 				for i, ms := range said {
 					require.Equal(t, strconv.FormatInt(ms, 10), original[i])
-					require.Greater(t, at[i].UnixMilli(), ms+500)
+					require.Greater(t, at[i].UnixMilli(), ms+2000)
 				}
 			})
 		}

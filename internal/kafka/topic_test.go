@@ -28,7 +28,7 @@ func TestTopicAppears(t *testing.T) {
 			slices.Equal(ts[0].Commands,
 				[]string{"kafka-topics.sh --bootstrap-server " + r.cfg.Brokers[0] +
 					" --create --topic t --partitions 12"})
-	}, 5*time.Second, time.Millisecond)
+	}, testPatience, time.Millisecond)
 	require.NoError(t, c.CreateTopic("t", 3, nil))
 	<-done
 	r.check()
@@ -52,7 +52,7 @@ func TestTopicDeleted(t *testing.T) {
 			}
 		}
 		return false
-	}, 5*time.Second, time.Millisecond)
+	}, testPatience, time.Millisecond)
 	require.NoError(t, c.CreateTopic("t", 2, nil))
 	r.burst()
 	r.check()
@@ -235,7 +235,7 @@ func TestRefreshBeforeTheFirstTopic(t *testing.T) {
 		r.Producer.mu.Lock()
 		defer r.Producer.mu.Unlock()
 		return r.id.valid() && len(r.control.wake) == 0
-	}, 5*time.Second, time.Millisecond)
+	}, testPatience, time.Millisecond)
 	time.Sleep(20 * time.Millisecond) // the goroutine that asks has nothing to do now, and nothing shows it
 	r.produce("t", "k")
 	r.drain()
@@ -249,8 +249,11 @@ func TestPartitionsAdded(t *testing.T) {
 		cfg.MaxBatchBytes, cfg.MaxRequestBytes = 300, 200
 	})
 	for i := range 500 {
-		if i == 100 {
+		switch i {
+		case 100:
 			addPartitions(t, c, "t", 8)
+		case 300: // the rest has somewhere to go
+			require.Eventually(t, func() bool { return len(r.Grown()) == 1 }, testPatience, testTick)
 		}
 		r.produce("t", fmt.Sprint("k", i%20))
 		if i%10 == 0 {

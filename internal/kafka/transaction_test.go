@@ -27,7 +27,7 @@ func exactlyOnce(instance string) func(*Config) {
 
 func (r *rig) begin() (Stored, bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	defer cancel()
 	s, ok, err := r.Begin(ctx, owner)
 	require.NoError(r.t, err, "%+v", r.Trouble())
@@ -39,7 +39,7 @@ func (r *rig) produceAt(topic, key string) {
 	r.t.Helper()
 	r.ticket++
 	value := fmt.Sprintf("%s:%08d", key, r.ticket)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	defer cancel()
 	require.NoError(r.t, r.ProduceAt(ctx, &router.Record{
 		Topic: topic, Partition: -1, Key: []byte(key),
@@ -84,7 +84,7 @@ func committed(t testing.TB, c *kfake.Cluster, topic string, n int) []string {
 			cl.PollFetches(ctx).EachRecord(func(rec *kgo.Record) { out = append(out, string(rec.Value)) })
 		}
 	}
-	poll(5*time.Second, func() bool { return len(out) >= n })
+	poll(testPatience, func() bool { return len(out) >= n })
 	poll(100*time.Millisecond, func() bool { return false })
 	return out
 }
@@ -126,7 +126,7 @@ func TestTransactionBoundaries(t *testing.T) {
 
 	r.produceAt("a", "k")
 	r.Commit() // the window is full
-	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.acked) == 3 }, 5*time.Second,
+	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.acked) == 3 }, testPatience,
 		time.Millisecond)
 	r.checkCommitted()
 }
@@ -147,11 +147,11 @@ func TestTransactionsStayWholeUnderBackPressure(t *testing.T) {
 	r.Flush()
 	require.Eventually(t,
 		func() bool { r.Producer.mu.Lock(); defer r.Producer.mu.Unlock(); return r.tx.filling != r.tx.live },
-		5*time.Second, time.Millisecond)
+		testPatience, time.Millisecond)
 	r.produceAt("a", "k") // the first half of an upstream transaction
 	r.Full()
 	close(slow)
-	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.acked) == 1 }, 5*time.Second,
+	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.acked) == 1 }, testPatience,
 		time.Millisecond)
 	require.Len(t, committed(t, c, "a", 1), 1, "the half is not seen")
 	r.produceAt("a", "k")
@@ -165,7 +165,7 @@ func TestTransactionsStayWholeUnderBackPressure(t *testing.T) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return len(r.acked) == 4
-	}, 5*time.Second, time.Millisecond)
+	}, testPatience, time.Millisecond)
 	r.checkCommitted()
 }
 
@@ -184,7 +184,7 @@ func TestTransactionOfADeadInstance(t *testing.T) {
 		r.lock()
 		defer r.Producer.mu.Unlock()
 		return r.tx.live.acked == 30
-	}, 5*time.Second, time.Millisecond)
+	}, testPatience, time.Millisecond)
 	r.mu.Lock()
 	require.Len(t, r.acked, 20)
 	r.mu.Unlock()
@@ -335,12 +335,12 @@ func TestEndTxnArrivesLate(t *testing.T) {
 // had fenced ours. No producer has: it continues.
 func TestTransactionTimedOut(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(2, "a"))
-	r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) { cfg.Transactions.Timeout = 400 * time.Millisecond })
+	r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) { cfg.Transactions.Timeout = 2 * time.Second })
 	r.begin()
 	r.transact(50, "a")
 	r.drain()
 	r.lock()
-	r.tx.cfg.Timeout = 300 * time.Millisecond
+	r.tx.cfg.Timeout = 1500 * time.Millisecond
 	r.Producer.mu.Unlock()
 	var held atomic.Bool
 	held.Store(true)
@@ -352,7 +352,7 @@ func TestTransactionTimedOut(t *testing.T) {
 		return nil, nil, false
 	})
 	r.transact(50, "a")
-	time.Sleep(time.Second)
+	time.Sleep(4 * time.Second)
 	// An unnamed producer raises the epoch, as the coordinator of Kafka does.
 	c.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		res := req.ResponseKind().(*kmsg.EndTxnResponse)

@@ -1,13 +1,12 @@
 package kafka
 
 import (
-	"net"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/port"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"go.uber.org/zap"
@@ -22,28 +21,30 @@ func TestADeadBrokerIsToldOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			c := newCluster(t, kfake.SeedTopics(1, "t"), kfake.DataDir(dir))
+			free, err := port.Free() // one that nothing else gets while the broker is away
+			require.NoError(t, err)
+			c := newCluster(t, kfake.SeedTopics(1, "t"), kfake.Ports(free), kfake.DataDir(dir))
 			core, logs := observer.New(zap.InfoLevel)
 			r := newRig(t, c, change, func(cfg *Config) { cfg.Logger = zap.New(core) })
 			r.begin()
 			r.transact(10, "t")
 			r.drain()
 			logs.TakeAll()
-			_, text, err := net.SplitHostPort(c.ListenAddrs()[0])
-			require.NoError(t, err)
-			port, err := strconv.Atoi(text)
-			require.NoError(t, err)
 			c.Close()
 			r.transact(10, "t")
+			require.Eventually(t, func() bool {
+				now := r.Trouble()
+				return len(now) > 0 && strings.Contains(now[0].Sentence, "refuses connections")
+			}, testPatience, testTick)
 			time.Sleep(400 * time.Millisecond) // many tries of each connection
 			require.Len(t, logs.FilterMessage("waiting for kafka").TakeAll(), 1)
 			require.Len(t, r.Trouble(), 1)
 			require.Equal(t, wire.BrokerUnreachable, r.Trouble()[0].Kind)
 			require.Contains(t, r.Trouble()[0].Sentence, "refuses connections")
 
-			r.cluster = newCluster(t, kfake.Ports(port), kfake.DataDir(dir))
+			r.cluster = newCluster(t, kfake.Ports(free), kfake.DataDir(dir))
 			r.drain()
-			require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, 5*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, testPatience, time.Millisecond)
 			over := logs.FilterMessage("kafka trouble is over")
 			require.Equal(t, 1, over.FilterField(zap.String("trouble", string(wire.BrokerUnreachable))).Len())
 		})
@@ -65,7 +66,7 @@ func TestADeletedTopicSwallowsItsPartitions(t *testing.T) {
 	require.Eventually(t, func() bool {
 		now := r.Trouble()
 		return len(now) == 1 && now[0].Kind == wire.TopicMissing
-	}, 5*time.Second, time.Millisecond)
+	}, testPatience, time.Millisecond)
 	require.Never(t, func() bool {
 		now := r.Trouble()
 		return len(now) != 1 || now[0].Kind != wire.TopicMissing || !strings.Contains(now[0].Commands[0], "--create")
@@ -73,5 +74,5 @@ func TestADeletedTopicSwallowsItsPartitions(t *testing.T) {
 	require.Equal(t, 1, logs.FilterMessage("waiting for kafka").Len(), "%v", logs.All())
 	require.NoError(t, c.CreateTopic("t", 3, nil))
 	r.drain()
-	require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, testPatience, time.Millisecond)
 }

@@ -112,13 +112,13 @@ func TestBrokersThatHangAreAskedAtOnce(t *testing.T) {
 	}
 	began := time.Now()
 	findings, err := Cluster(t.Context(), Options{
-		Cluster: wire.Cluster{Brokers: addrs, DialTimeout: time.Second},
+		Cluster: wire.Cluster{Brokers: addrs, DialTimeout: 3 * time.Second},
 	}, nil)
 	require.ErrorIs(t, err, ErrNoBroker)
-	require.Less(t, time.Since(began), 2*time.Second)
+	require.Less(t, time.Since(began), 8*time.Second, "one after the other they take nine")
 	require.Len(t, findings, 3)
 	for _, f := range findings {
-		require.Contains(t, f.Found, "It accepts connections and does not answer within 1 s.")
+		require.Contains(t, f.Found, "It accepts connections and does not answer within 3 s.")
 	}
 }
 

@@ -52,7 +52,7 @@ func ours(t *testing.T, cfg kafka.Config, topic string, n int) (values []string)
 
 func newReader(t *testing.T, brokers []string, change ...func(*wire.Cluster)) *Reader {
 	t.Helper()
-	cfg := wire.Cluster{Brokers: brokers, RequestTimeout: 2 * time.Second, DialTimeout: time.Second}
+	cfg := wire.Cluster{Brokers: brokers, RequestTimeout: 20 * time.Second, DialTimeout: 10 * time.Second}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -229,7 +229,7 @@ func checkAborting(t *testing.T, brokers []string) {
 	require.Equal(t, want[:3], tail)
 	end()
 	want = append(want, strings.Fields("c1.0 c1.1 c1.2 after.0 after.1 after.2")...)
-	require.Eventually(t, func() bool { return len(r.all(t, "t")) == len(want) }, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.all(t, "t")) == len(want) }, 30*time.Second, 50*time.Millisecond)
 	require.Equal(t, want, values(r.all(t, "t")))
 }
 
