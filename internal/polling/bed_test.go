@@ -276,7 +276,7 @@ func (x *relaying) finish() error {
 	case err := <-x.end:
 		x.end = nil
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(x, "it did not stop")
 		return nil
 	}
@@ -284,7 +284,7 @@ func (x *relaying) finish() error {
 
 func (x *relaying) await(what string, so func() bool) {
 	x.Helper()
-	require.Eventually(x, so, 20*time.Second, 5*time.Millisecond, what)
+	require.Eventually(x, so, 90*time.Second, 5*time.Millisecond, what)
 }
 
 func (x *relaying) awaitPublished() {

@@ -85,8 +85,9 @@ func TestADecisionIsMetAgain(t *testing.T) {
 func TestPauseAmidABatch(t *testing.T) {
 	b := newBed(t)
 	b.fill(2100, 7)
-	x := b.start(func(c *Config) { c.WindowRecords = 50 })
-	x.fake.hold(true)
+	x := b.prepare(func(c *Config) { c.WindowRecords = 50 })
+	x.fake.hold(true) // before the first record
+	x.run()
 	x.await("the window is full", func() bool { return len(x.fake.sent()) == 50 })
 	x.r.Pause(&relay.Pause{By: "ann", Reason: "upgrade", Since: time.Now()})
 	ready, why := x.r.Ready()
@@ -94,7 +95,10 @@ func TestPauseAmidABatch(t *testing.T) {
 	require.Equal(t, "paused by ann: upgrade", why)
 	require.Equal(t, relay.Paused, x.r.Status().State.Name)
 	x.fake.hold(false)
-	x.await("what was sent is marked", func() bool { return b.unpublished() == 2100-len(x.fake.sent()) })
+	x.await("what was sent is marked", func() bool {
+		records, _ := x.r.window.InUse()
+		return records == 0 && !x.r.window.Full() && b.unpublished() == 2100-len(x.fake.sent())
+	})
 	sent := len(x.fake.sent())
 	require.Less(t, sent, 60, "a row of each worker may have waited for room")
 	b.fillMore(70, 7)

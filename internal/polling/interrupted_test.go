@@ -54,8 +54,9 @@ func TestRelayStatementTimeout(t *testing.T) {
 func TestRelayStoppedBeforeAcknowledgement(t *testing.T) {
 	b := newBed(t)
 	b.fill(300, 30)
-	x := b.start(func(c *Config) { c.DrainLimit = time.Millisecond })
-	x.fake.hold(true)
+	x := b.prepare(func(c *Config) { c.DrainLimit = time.Millisecond })
+	x.fake.hold(true) // before the first record
+	x.run()
 	x.await("all are with the producer", func() bool { return len(x.fake.sent()) == 300 })
 	_ = x.finish() // its time is over before anything is acknowledged
 	require.Equal(t, 300, b.unpublished())
@@ -68,8 +69,12 @@ func TestRelayStoppedBeforeAcknowledgement(t *testing.T) {
 func TestRelayStopsGracefully(t *testing.T) {
 	b := newBed(t)
 	b.fill(20_000, 100)
-	x := b.start()
+	x := b.prepare(func(c *Config) { c.WindowRecords = 3000 })
+	x.fake.hold(true) // or it is through before the test has noticed its beginning
+	x.run()
 	x.await("it has begun", func() bool { return len(x.fake.sent()) > 2000 })
+	x.stop()
+	x.fake.hold(false)
 	require.NoError(t, x.finish())
 	n := len(x.fake.sent())
 	require.Less(t, n, 20_000)

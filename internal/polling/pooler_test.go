@@ -45,5 +45,5 @@ func TestAListeningRelayStopsAtOnce(t *testing.T) {
 	x.await("it listens", func() bool { return x.r.Status().Listening })
 	began := time.Now()
 	require.NoError(t, x.finish())
-	require.Less(t, time.Since(began), 2*time.Second)
+	require.Less(t, time.Since(began), 5*time.Second, "less than what is in flight has")
 }
