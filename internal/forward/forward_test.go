@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -28,6 +29,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/child"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/port"
 )
 
 const topic = "order.events"
@@ -46,7 +48,8 @@ func victim(args []string) int {
 	pool, err := pgxpool.New(context.Background(), args[1])
 	if err == nil {
 		var f *Forwarder
-		f, err = New(options(strings.Split(args[0], ","), args[2], args[3] == "true"), pool, prometheus.NewRegistry())
+		f, err = New(options(strings.Split(args[0], ","), args[2], args[3] == "true", time.Second), pool,
+			prometheus.NewRegistry())
 		if err == nil {
 			err = f.Run(context.Background())
 		}
@@ -55,13 +58,13 @@ func victim(args []string) int {
 	return 1
 }
 
-func options(brokers []string, to string, atMostOnce bool) Options {
+func options(brokers []string, to string, atMostOnce bool, timeout time.Duration) Options {
 	address, err := url.Parse(to)
 	if err != nil {
 		panic(err)
 	}
 	return Options{
-		URL: address, Timeout: time.Second, AtMostOnce: atMostOnce, Prefix: "Event-", ContentType: jsonType,
+		URL: address, Timeout: timeout, AtMostOnce: atMostOnce, Prefix: "Event-", ContentType: jsonType,
 		Ledger: inbox.Options{Consumer: "billing", Strategy: inbox.Advisory},
 		Consumer: consumer.Options{
 			Brokers: brokers, Group: "billing", Topics: []string{topic},
@@ -78,6 +81,7 @@ type bed struct {
 	dsn      string
 	pool     *pgxpool.Pool
 	endpoint *httptest.Server
+	timeout  time.Duration // of a call; long, as a slow machine is not what the test is about
 
 	mu     sync.Mutex
 	calls  []string // ids, in the order of their arrival
@@ -85,7 +89,7 @@ type bed struct {
 }
 
 func newBed(t *testing.T, answer func(id string, nth int, w http.ResponseWriter)) *bed {
-	b := &bed{T: t, answer: answer, dsn: testkit.Postgres(t).DSN}
+	b := &bed{T: t, answer: answer, dsn: testkit.Postgres(t).DSN, timeout: 20 * time.Second}
 	b.broker = testkit.FakeBroker(t, fakebroker.Options{Topics: map[string]int32{topic: 1, topic + ".DLT": 1}})
 	var err error
 	b.producer, err = kgo.NewClient(kgo.SeedBrokers(b.broker.Addrs()...))
@@ -95,7 +99,13 @@ func newBed(t *testing.T, answer func(id string, nth int, w http.ResponseWriter)
 	require.NoError(t, err)
 	t.Cleanup(b.pool.Close)
 	require.NoError(t, CreateLedger(t.Context(), b.pool, inbox.Options{}))
-	b.endpoint = httptest.NewServer(http.HandlerFunc(b.serve))
+	free, err := port.Free() // on which it may listen again
+	require.NoError(t, err)
+	b.endpoint = httptest.NewUnstartedServer(http.HandlerFunc(b.serve))
+	require.NoError(t, b.endpoint.Listener.Close())
+	b.endpoint.Listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", port.Addr(free))
+	require.NoError(t, err)
+	b.endpoint.Start()
 	t.Cleanup(b.endpoint.Close)
 	return b
 }
@@ -133,7 +143,7 @@ func (b *bed) produce(ids ...string) {
 
 // run forwards until the test ends, or stop is called.
 func (b *bed) run(atMostOnce bool) (stop func()) {
-	f, err := New(options(b.broker.Addrs(), b.endpoint.URL+"/hook?key=s3cret", atMostOnce), b.pool,
+	f, err := New(options(b.broker.Addrs(), b.endpoint.URL+"/hook?key=s3cret", atMostOnce, b.timeout), b.pool,
 		prometheus.NewRegistry())
 	require.NoError(b, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -283,7 +293,7 @@ func TestUnknownOutcome(t *testing.T) {
 		"500": status(http.StatusInternalServerError),
 		"cut": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
 		"hang": func(http.ResponseWriter) {
-			time.Sleep(1500 * time.Millisecond) // longer than the timeout of a call
+			time.Sleep(4 * time.Second) // longer than the timeout of a call
 		},
 	}
 	for mode, atMostOnce := range modes {
@@ -293,6 +303,7 @@ func TestUnknownOutcome(t *testing.T) {
 					bad(w)
 				}
 			})
+			b.timeout = 3 * time.Second
 			b.run(atMostOnce)
 			b.produce("500", "cut", "hang", "good", "500")
 			if atMostOnce {
@@ -375,6 +386,7 @@ func TestKilledDuringTheCall(t *testing.T) {
 				<-process.Done()
 
 				b.forget()
+				b.timeout = time.Second // that of the claim that was left
 				b.run(atMostOnce)
 				want := []string{"a", "b", "c"}
 				if atMostOnce {
