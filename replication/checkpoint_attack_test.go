@@ -115,7 +115,7 @@ func TestCheckpointConnectionHangs(t *testing.T) {
 	conn, err := s.Connect(t.Context(), s.Name)
 	require.NoError(t, err)
 	defer conn.Close(context.Background())
-	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(12 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		var age time.Duration
 		var sessions int
 		require.NoError(t, conn.QueryRow(t.Context(),
@@ -123,7 +123,7 @@ func TestCheckpointConnectionHangs(t *testing.T) {
 			WHERE application_name = 'cdc-outbox checkpoint' AND datname = current_database())
 				FROM pg_stat_replication r JOIN pg_replication_slots l ON l.active_pid = r.pid
 			WHERE l.slot_name = $1`, s.Config.Slot).Scan(&age, &sessions))
-		require.Less(t, age, 4*time.Second, "the status clock goes on")
+		require.Less(t, age, 8*time.Second, "the status clock goes on")
 		require.LessOrEqual(t, sessions, 2)
 	}
 	line.Stall(false)
@@ -201,15 +201,15 @@ func TestCheckpointTableDropped(t *testing.T) {
 	s.insert(t)
 	require.Eventually(t, func() bool {
 		return log.FilterMessageSnippet("no longer exists").Len() == 1
-	}, 10*time.Second, 20*time.Millisecond)
+	}, 30*time.Second, 20*time.Millisecond)
 	require.Eventually(t, func() bool {
 		return s.flushed(t) >= lsn.LSN(st.lastRow.Load())
-	}, 10*time.Second, 20*time.Millisecond, "the slot goes on")
+	}, 30*time.Second, 20*time.Millisecond, "the slot goes on")
 	s.Exec(t, postgres.CheckpointDDL(s.Config.Checkpoint))
 	s.insert(t)
 	require.Eventually(t, func() bool {
 		return log.FilterMessageSnippet("remembered again").Len() == 1
-	}, 30*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	s.catchesUp(t, st)
 	require.NoError(t, stop())
 	s.confirmed.Store(0)
@@ -245,7 +245,7 @@ func TestCheckpointForeignRows(t *testing.T) {
 			require.NoError(t, s.readOne(t, false))
 			s.Exec(t, test.sql)
 			s.confirmed.Store(0)
-			limit, end := context.WithTimeout(t.Context(), 10*time.Second)
+			limit, end := context.WithTimeout(t.Context(), time.Minute)
 			defer end()
 			err := Run(limit, s.Config, drain)
 			requireRefusal(t, err, test.says)

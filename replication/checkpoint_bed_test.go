@@ -100,7 +100,7 @@ func heldBack(t testing.TB, st *Stream) *fault.Error {
 		var since time.Time
 		since, why = st.HeldBack()
 		return !since.IsZero()
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	var f *fault.Error
 	require.ErrorAs(t, why, &f)
 	return f
@@ -114,7 +114,7 @@ func (s *source) catchesUp(t testing.TB, st *Stream) {
 		since, _ := st.HeldBack()
 		return st.lastRow.Load() > before && since.IsZero() && s.confirmed.Load() > 0 &&
 			s.flushed(t) >= lsn.LSN(st.lastRow.Load()) && s.flushed(t) <= s.remembered(t)
-	}, 30*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 }
 
 // beginsAgain is another process, which catches up as well.

@@ -16,7 +16,7 @@ func TestAnEndedCheckpointSessionIsNoShutdown(t *testing.T) {
 	stored := func() {
 		before := src.remembered(t)
 		src.insert(t)
-		require.Eventually(t, func() bool { return src.remembered(t) > before }, 15*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return src.remembered(t) > before }, time.Minute, 20*time.Millisecond)
 	}
 	stored()
 	src.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity

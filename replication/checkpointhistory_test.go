@@ -81,7 +81,7 @@ func (s *source) publishes(t *testing.T, o *outside) {
 	before, err := lsn.Parse(text)
 	require.NoError(t, err)
 	s.insert(t)
-	require.Eventually(t, func() bool { return o.kept().Published >= before }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return o.kept().Published >= before }, time.Minute, 20*time.Millisecond)
 }
 
 // grow writes more WAL than was there before, and rows that must not be passed over.
@@ -104,7 +104,7 @@ func refusal(t *testing.T, ended <-chan error) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it goes on")
 		return nil
 	}
@@ -195,7 +195,7 @@ func TestCheckpointRightsTakenAndGiven(t *testing.T) {
 	require.Equal(t, 1, log.FilterMessageSnippet("cannot be used").Len())
 	before := s.flushed(t)
 	s.insert(t)
-	require.Eventually(t, func() bool { return s.flushed(t) > before }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return s.flushed(t) > before }, 30*time.Second, 20*time.Millisecond)
 	require.Greater(t, s.flushed(t), s.remembered(t))
 	s.Exec(t, `GRANT ALL ON TABLE cdc_outbox_slots TO `+role)
 	step <- again
@@ -225,7 +225,7 @@ func TestCheckpointOutlivesBothCrashes(t *testing.T) {
 	s.confirmed.Store(0)
 	require.Eventually(t, func() bool {
 		return db.Start(t.Context()) == nil
-	}, 20*time.Second, 200*time.Millisecond, "its last processes may take a moment to go")
+	}, 2*time.Minute, 200*time.Millisecond, "its last processes may take a moment to go")
 	require.Less(t, s.flushed(t), at, "the server saved an older position")
 	s.insert(t)
 	require.NoError(t, Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {

@@ -26,7 +26,7 @@ func TestCheckpointIsWrittenByTheHolderOnly(t *testing.T) {
 		before := s.remembered(t)
 		require.NoError(t, st.checkpoint.store(ctx, before+8), "it holds the slot")
 		require.Equal(t, before+8, s.remembered(t))
-		s.Exec(t, `SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE slot_name = '`+
+		s.Exec(t, `SELECT pg_terminate_backend(active_pid, 60000) FROM pg_replication_slots WHERE slot_name = '`+
 			s.Config.Slot+`'`)
 		require.ErrorContains(t, st.checkpoint.store(ctx, before+16), "does not hold the slot any more")
 		require.Equal(t, before+8, s.remembered(t))

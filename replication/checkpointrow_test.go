@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -167,7 +168,7 @@ func TestCheckpointReplacesABrokenConnection(t *testing.T) {
 	put("0/384", 7)
 	cp.last.Writes = 7
 	end := func() {
-		s.Exec(t, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database()
+		s.Exec(t, `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = current_database()
 			AND application_name = 'cdc-outbox checkpoint'`)
 	}
 	end()
@@ -190,7 +191,7 @@ func TestCheckpointReplacesABrokenConnection(t *testing.T) {
 		CREATE TRIGGER die BEFORE UPDATE ON cdc_outbox_slots FOR EACH ROW EXECUTE FUNCTION die()`)
 	for range 2 { // the first attempt has a connection, the second has none
 		opened := 0
-		limit, cancel := context.WithTimeout(t.Context(), storeTimeout)
+		limit, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, err = cp.write(limit, &cp.near, func() (string, error) {
 			opened++
 			return s.Config.DSN()

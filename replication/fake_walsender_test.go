@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/port"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/require"
@@ -41,7 +42,9 @@ type walsender struct {
 }
 
 func newWalsender(t testing.TB, visits ...visit) *walsender {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := port.Free() // nothing else listens there when it has ended
+	require.NoError(t, err)
+	ln, err := net.Listen("tcp", port.Addr(free))
 	require.NoError(t, err)
 	w := &walsender{t: t, ln: ln, visits: visits}
 	w.wg.Go(w.serve)

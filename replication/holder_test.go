@@ -26,7 +26,7 @@ func TestHoldsAsksTheServer(t *testing.T) {
 			return st.Finish(ctx)
 		}
 		require.NoError(t, st.Holds(ctx))
-		s.Exec(t, `SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE slot_name = '`+
+		s.Exec(t, `SELECT pg_terminate_backend(active_pid, 60000) FROM pg_replication_slots WHERE slot_name = '`+
 			s.Config.Slot+`'`)
 		err := st.Holds(ctx)
 		require.Equal(t, fault.Retry, fault.KindOf(err))
@@ -61,7 +61,7 @@ func TestConfirmIsWithheld(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		require.Equal(t, slot, s.flushed(t))
 		st.Confirm()
-		require.Eventually(t, func() bool { return s.flushed(t) == lsn.LSN(s.confirmed.Load()) }, 5*time.Second,
+		require.Eventually(t, func() bool { return s.flushed(t) == lsn.LSN(s.confirmed.Load()) }, 30*time.Second,
 			time.Millisecond)
 		return st.Finish(ctx)
 	}))
@@ -118,7 +118,7 @@ func TestStreamStartsAtWhatIsKnown(t *testing.T) {
 			require.NoError(t, err)
 			require.False(t, past)
 			st.Confirm()
-			require.Eventually(t, func() bool { return s.flushed(t) > known }, 5*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return s.flushed(t) > known }, 30*time.Second, time.Millisecond)
 			past, err = st.Past(ctx, known)
 			require.NoError(t, err)
 			require.True(t, past)

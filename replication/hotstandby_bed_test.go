@@ -43,7 +43,7 @@ func standbyVersion(t *testing.T) string {
 func newStandby(t *testing.T, version string, onPrimary, onStandby map[string]string) *standbyRig {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{Version: version, Settings: onPrimary})
 	db.Exec(t, `CREATE TABLE outbox (id bigint PRIMARY KEY, body text)`)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	standby, err := db.Server.Standby(ctx, "standby", false, onStandby)
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func newStandby(t *testing.T, version string, onPrimary, onStandby map[string]st
 	r.cfg = setup.Config{Objects: postgres.Objects{
 		Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
 		Checkpoint: memory, HotStandby: true,
-	}, PrimaryDSN: db.DSN, SlotWait: 20 * time.Second, Logger: zap.New(core)}
+	}, PrimaryDSN: db.DSN, SlotWait: time.Minute, Logger: zap.New(core)}
 	r.Config = Config{
 		DSN: func() (string, error) {
 			return standby.DSN(db.Name), nil

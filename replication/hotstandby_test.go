@@ -103,7 +103,7 @@ func TestStandbyPromoted(t *testing.T) {
 		defer close(promoted)
 		r.insertOn(t, r.Server, 1, 300)
 		awaitRow(t, r, 300)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := r.standby.Promote(ctx); err != nil {
 			t.Error(err)
@@ -112,7 +112,7 @@ func TestStandbyPromoted(t *testing.T) {
 		r.insertOn(t, r.standby, 301, 600)
 	}()
 	streams := 0
-	limit, end := context.WithTimeout(t.Context(), time.Minute)
+	limit, end := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer end()
 	r.OnIdentity = func(id Identity) error {
 		if id.TimelineChanged {
@@ -143,7 +143,7 @@ func TestStandbyPromoted(t *testing.T) {
 				return r.rememberedOn(t, r.standby) >= r.slotThere(t).ConfirmedFlush &&
 					r.log.FilterMessageSnippet("was promoted").Len() == 1
 			},
-				10*time.Second, 50*time.Millisecond, "it is written down on the new primary")
+				30*time.Second, 50*time.Millisecond, "it is written down on the new primary")
 		}
 		return s.Finish(ctx)
 	}))
@@ -214,7 +214,7 @@ func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 	require.Eventually(t, func() bool {
 		err = setup.Ensure(t.Context(), r.dsn(), r.cfg, true)
 		return strings.Contains(err.Error(), "It no longer exists")
-	}, 10*time.Second, 50*time.Millisecond, "a publication without its slot may be a lost slot, here as well")
+	}, 30*time.Second, 50*time.Millisecond, "a publication without its slot may be a lost slot, here as well")
 	requireRefusal(t, err, "on the standby", postgres.LogSnapshotSQL)
 
 	_, err = setup.RecreateSlot(t.Context(), r.dsn(), r.cfg)
@@ -223,7 +223,7 @@ func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 	require.ErrorContains(t, err, postgres.LogSnapshotSQL)
 	require.Equal(t, 1, r.log.FilterMessageSnippet("waits for the primary to log").Len())
 
-	r.cfg.SlotWait = 20 * time.Second
+	r.cfg.SlotWait = time.Minute
 	made := make(chan error, 1)
 	go func() { _, err := setup.RecreateSlot(t.Context(), r.dsn(), r.cfg); made <- err }()
 	for done := false; !done; {
@@ -279,10 +279,10 @@ func TestStandbyInvalidated(t *testing.T) {
 			r.Exec(t, sql)
 		}
 		return r.slotThere(t).Invalidated()
-	}, 30*time.Second, 200*time.Millisecond)
+	}, time.Minute, 200*time.Millisecond)
 	select {
 	case err = <-done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the stream did not end")
 	}
 	requireRefusal(t, err, "recovery on the standby has removed", "hot_standby_feedback = on", "repair")

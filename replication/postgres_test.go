@@ -88,7 +88,7 @@ func TestRunStreamsInCommitOrder(t *testing.T) {
 		require.NotZero(t, st.Identity().ConfirmedFlush)
 		require.Equal(t, s.Name, st.Identity().Database)
 		require.GreaterOrEqual(t, st.Received(), lsn.LSN(s.confirmed.Load()))
-		require.WithinDuration(t, time.Now(), st.LastHeard(), 5*time.Second)
+		require.WithinDuration(t, time.Now(), st.LastHeard(), 30*time.Second)
 		return st.Finish(ctx)
 	})
 	require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestRunIdleSlotAdvancesWithForeignWAL(t *testing.T) {
 					go func() {
 						defer close(waited)
 						defer cancel()
-						for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline) &&
+						for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline) &&
 							s.flushed(t) < end; {
 							time.Sleep(10 * time.Millisecond)
 						}
@@ -339,7 +339,7 @@ func TestRunDoesNotDelayShutdown(t *testing.T) {
 			}
 		}
 		require.NoError(t, <-stopped)
-		require.Less(t, time.Since(begun), 10*time.Second)
+		require.Less(t, time.Since(begun), 30*time.Second, "a server that waits for the client waits a minute")
 		return nil
 	})
 	require.NoError(t, err)

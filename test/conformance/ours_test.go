@@ -56,7 +56,7 @@ func newSubject(t *testing.T, db *testkit.Database, cases []*testCase) *subject 
 // read routes every row up to the last one.
 func (s *subject) read(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	err := replication.Run(ctx, replication.Config{
 		DSN:  func() (string, error) { return s.db.DSN, nil },

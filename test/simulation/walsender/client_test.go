@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds each wait of a script.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // client is a session of a script.
 type client struct {

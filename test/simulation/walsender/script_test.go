@@ -231,9 +231,9 @@ func answers(t testing.TB, s server) {
 	last := c.next()
 	for range 3 {
 		c.status(last.end, true)
-		h := c.receive(5 * time.Second)
+		h := c.receive(patience)
 		for h.message != nil { // an empty transaction, before 15
-			h = c.receive(5 * time.Second)
+			h = c.receive(patience)
 		}
 		require.NotNil(t, h.keepalive)
 		require.False(t, h.keepalive.ReplyRequested)
@@ -258,28 +258,39 @@ func tells(t testing.TB, s server) {
 const shortTimeout = `SELECT set_config('wal_sender_timeout', '2000', false)`
 
 func timesOut(t testing.TB, s server) {
-	c := stream(t, s, 0, shortTimeout)
-	defer c.close()
 	side := connect(t, s, nil)
 	defer side.close()
 	began := time.Now()
+	c := stream(t, s, 0, shortTimeout)
+	defer c.close()
 	h := c.receive(patience)
 	for h.keepalive == nil || !h.keepalive.ReplyRequested {
 		require.Empty(t, h.code)
 		h = c.receive(patience)
 	}
-	asked := time.Since(began)
-	require.InDelta(t, 1.0, asked.Seconds(), 0.6, "after half of the time")
+	lasted(t, s, began, 1.0, 0.6) // half of the time
 	code, _ := c.over()
 	require.Equal(t, "closed", code, "without a word")
-	require.InDelta(t, 2.0, time.Since(began).Seconds(), 1.2)
+	lasted(t, s, began, 2.0, 1.2)
 	await(t, "the slot is released", func() bool { return side.holder() == 0 })
 }
 
+// lasted wants so many seconds since a moment, give or take delta. A real server on a busy machine may take longer, but
+// not less.
+func lasted(t testing.TB, s server, since time.Time, seconds, delta float64) {
+	t.Helper()
+	took := time.Since(since).Seconds()
+	require.GreaterOrEqual(t, took, seconds-delta)
+	if _, is := s.(*realServer); is {
+		delta += 30
+	}
+	require.LessOrEqual(t, took, seconds+delta)
+}
+
 func outlives(t testing.TB, s server) {
-	c := stream(t, s, 0, shortTimeout)
+	c := stream(t, s, 0, `SELECT set_config('wal_sender_timeout', '5000', false)`)
 	defer c.close()
-	for began := time.Now(); time.Since(began) < 5*time.Second; {
+	for began := time.Now(); time.Since(began) < 11*time.Second; {
 		c.status(0, false)
 		h := c.receive(500 * time.Millisecond)
 		require.Empty(t, h.code)
@@ -350,7 +361,7 @@ func advances(t testing.TB, s server) {
 }
 
 func limits(t testing.TB, s server) {
-	s.limitTransactions(500 * time.Millisecond)
+	s.limitTransactions(1500 * time.Millisecond)
 	defer s.limitTransactions(0)
 	var ids []string
 	for i := range 60_000 {
@@ -361,7 +372,7 @@ func limits(t testing.TB, s server) {
 	s.commit(ids[:1]...)
 	_ = c.next()
 	s.commit(ids[1:]...)
-	time.Sleep(2 * time.Second) // the client takes nothing
+	time.Sleep(5 * time.Second) // the client takes nothing
 	if s.version() < 17 {
 		require.Len(t, c.next().ids, len(ids)-1)
 		return

@@ -139,7 +139,7 @@ func lockedTable(t testing.TB, s server) {
 	began := time.Now()
 	_, _, code = near.prepared(updateRow, "s", "0/200", "7", "1", "0")
 	require.Equal(t, "57014", code)
-	require.InDelta(t, 0.5, time.Since(began).Seconds(), 0.4)
+	lasted(t, s, began, 0.5, 0.4)
 	require.Equal(t, "0/100", c.row()["position"], "reading waits for nothing")
 	s.lock(false)
 	_, tag, code := near.prepared(updateRow, "s", "0/200", "7", "1", "0")
