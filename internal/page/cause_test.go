@@ -138,7 +138,7 @@ func TestTheTabTellsTheState(t *testing.T) {
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
 	shows := func(state, title string) {
 		t.Helper()
-		tab.Await(10*time.Second, fmt.Sprintf(`document.querySelector('link[rel=icon]').dataset.state === %q && `+
+		tab.Await(time.Minute, fmt.Sprintf(`document.querySelector('link[rel=icon]').dataset.state === %q && `+
 			`/%s/.test(document.title)`, state, title))
 	}
 	shows("ok", "^Streaming · orders$")
@@ -157,7 +157,7 @@ func TestASnapshotHasAnEndInSight(t *testing.T) {
 	st := states()["snapshot"].status.(report)
 	p := start(t, true, st)
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
-	tab.Await(10*time.Second, `/Snapshot: 1,000 of 9,000 rows, 11 % done/.test(`+
+	tab.Await(time.Minute, `/Snapshot: 1,000 of 9,000 rows, 11 % done/.test(`+
 		`document.querySelector('#progress').innerText)`)
 	for i := range 8 {
 		snapshot := *st.Snapshot
@@ -167,5 +167,5 @@ func TestASnapshotHasAnEndInSight(t *testing.T) {
 		p.say(next)
 		time.Sleep(700 * time.Millisecond)
 	}
-	tab.Await(10*time.Second, `/rows\/s, about \d+ (s|min)/.test(document.querySelector('#progress').innerText)`)
+	tab.Await(time.Minute, `/rows\/s, about \d+ (s|min)/.test(document.querySelector('#progress').innerText)`)
 }

@@ -42,7 +42,7 @@ func fleet(n int) slots {
 func TestFiftySlotsFitOnALaptop(t *testing.T) {
 	p := start(t, false, fleet(50))
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{Width: 1440, Height: 900})
-	tab.Await(10*time.Second, `document.querySelectorAll('#slots tbody').length === 50`)
+	tab.Await(time.Minute, `document.querySelectorAll('#slots tbody').length === 50`)
 	bottom := browser.Eval[float64](tab, `document.querySelector('#slots').getBoundingClientRect().bottom`)
 	require.LessOrEqual(t, bottom, 900.0, "the height of the screen")
 	names := `[...document.querySelectorAll('#slots .name')].slice(0, 4).map((b) => b.textContent)`
@@ -77,12 +77,12 @@ func TestARowOpensWithTheKeyboard(t *testing.T) {
 	f := fleet(8)
 	p := start(t, false, f)
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
-	tab.Await(10*time.Second, `document.querySelectorAll('#slots tbody').length === 8`)
+	tab.Await(time.Minute, `document.querySelectorAll('#slots tbody').length === 8`)
 	browser.Eval[bool](tab, `document.querySelector('#slots .name').focus(), true`)
 	require.Equal(t, "service_07_outbox", browser.Eval[string](tab, `document.activeElement.textContent`))
 	tab.Do(chromedp.KeyEvent("\r"))
-	tab.Await(5*time.Second, `document.activeElement.ariaExpanded === 'true'`)
-	tab.Await(5*time.Second, `document.querySelector('#slots .more:not([hidden])').innerText.includes('pg_terminate')`)
+	tab.Await(time.Minute, `document.activeElement.ariaExpanded === 'true'`)
+	tab.Await(time.Minute, `document.querySelector('#slots .more:not([hidden])').innerText.includes('pg_terminate')`)
 	require.Empty(t, browser.Eval[[]string](tab, audit))
 	if dir := os.Getenv("CDC_OUTBOX_TEST_SHOTS"); dir != "" {
 		browser.Eval[bool](tab, `document.querySelectorAll('#slots .name')[1].click(), true`)
@@ -93,9 +93,9 @@ func TestARowOpensWithTheKeyboard(t *testing.T) {
 	}
 	f.Slots[7].Level, f.Slots[7].SecondsToLimit = alert.OK, nil
 	p.say(f)
-	tab.Await(10*time.Second, `document.querySelector('#slots .name').textContent !== 'service_07_outbox'`)
+	tab.Await(time.Minute, `document.querySelector('#slots .name').textContent !== 'service_07_outbox'`)
 	require.Equal(t, "service_07_outbox", browser.Eval[string](tab, `document.activeElement.textContent`))
 	tab.Do(chromedp.KeyEvent("\r"))
-	tab.Await(5*time.Second, `document.activeElement.ariaExpanded === 'false'`)
+	tab.Await(time.Minute, `document.activeElement.ariaExpanded === 'false'`)
 	requireClean(t, p, tab)
 }

@@ -34,7 +34,7 @@ func TestASeriesHasGapsAndClosesItsLastSample(t *testing.T) {
 func TestTheChartsShowADayAndAMonth(t *testing.T) {
 	p := start(t, true, streaming(), month)
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
-	tab.Await(10*time.Second, `document.querySelector('#chart-rate .plot')?.ariaLabel?.includes('between')`)
+	tab.Await(time.Minute, `document.querySelector('#chart-rate .plot')?.ariaLabel?.includes('between')`)
 	asked := func(span string) bool {
 		for _, url := range tab.Requests() {
 			if len(url) > len(p.URL) && fmt.Sprintf("%s/history?span=%s&since=", p.URL, span) == url {
@@ -48,13 +48,13 @@ func TestTheChartsShowADayAndAMonth(t *testing.T) {
 		button := fmt.Sprintf(`document.querySelectorAll('#relay-charts .spans button')[%d]`, n+1)
 		browser.Eval[bool](tab, button+`.focus(), true`)
 		tab.Do(chromedp.KeyEvent("\r"))
-		tab.Await(5*time.Second, `document.activeElement.ariaPressed === 'true'`)
-		require.Eventually(t, func() bool { return asked(span) }, 5*time.Second, 50*time.Millisecond)
-		tab.Await(5*time.Second, `document.querySelector('#chart-wal .plot').ariaLabel.includes('retained 48 MiB')`)
+		tab.Await(time.Minute, `document.activeElement.ariaPressed === 'true'`)
+		require.Eventually(t, func() bool { return asked(span) }, 30*time.Second, 50*time.Millisecond)
+		tab.Await(time.Minute, `document.querySelector('#chart-wal .plot').ariaLabel.includes('retained 48 MiB')`)
 		require.Empty(t, browser.Eval[[]string](tab, audit))
 		shoot(tab, span)
 	}
-	tab.Await(5*time.Second, `document.querySelector('#charts-title').textContent === 'Last 30 d'`)
+	tab.Await(time.Minute, `document.querySelector('#charts-title').textContent === 'Last 30 d'`)
 	requireClean(t, p, tab)
 }
 
