@@ -48,7 +48,7 @@ func newBroker(t *testing.T, topics ...string) (kafka *kafkaclient.Client, addre
 // records waits for n records of the topic and returns what it holds.
 func (b *bed) records(topic string, n int64) []*kgo.Record {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
 	require.NoError(b, b.kafka.Await(ctx, n, topic))
 	all, err := b.kafka.Read(ctx, topic)

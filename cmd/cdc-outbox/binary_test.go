@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	porter "github.com/cdc-outbox/cdc-outbox/test/testkit/port"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/scratch"
 )
 
@@ -80,10 +81,9 @@ func command(ctx context.Context, environ []string, args ...string) *exec.Cmd {
 // deafAddress is an address where nothing listens.
 func deafAddress(t *testing.T) (host, port string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := porter.Free() // not one that the system may give to another program's connection
 	require.NoError(t, err)
-	defer l.Close()
-	host, port, err = net.SplitHostPort(l.Addr().String())
+	host, port, err = net.SplitHostPort(porter.Addr(free))
 	require.NoError(t, err)
 	return host, port
 }

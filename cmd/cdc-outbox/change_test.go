@@ -52,7 +52,7 @@ func TestChangesOfTheOutboxAreNoEvents(t *testing.T) {
 			require.Eventually(t, func() bool {
 				_, why = r.get("/readyz")
 				return strings.Contains(why, "UPDATE of public.outbox")
-			}, 10*time.Second, 50*time.Millisecond, why)
+			}, 30*time.Second, 50*time.Millisecond, why)
 			time.Sleep(300 * time.Millisecond)
 			require.Len(t, b.records("orders.events", 5), 5)
 			require.Equal(t, 0, r.stop(syscall.SIGTERM))

@@ -25,7 +25,7 @@ func (r *badRig) deadLettered(n int, more ...string) []deadletter.Entry {
 	c.awaitReady(http.StatusOK)
 	require.Eventually(r, func() bool {
 		return len(r.read("cdc-outbox.dead-letter")) >= n
-	}, 30*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	require.Equal(r, 0, c.stop(syscall.SIGTERM))
 	require.NotContains(r, c.text(), canary)
 	list := r.list()
@@ -197,7 +197,7 @@ func TestRetryBehindAnOpenTransaction(t *testing.T) {
 			Topic: "cdc-outbox.dead-letter", Partition: p, Value: []byte("x"),
 		}).FirstErr())
 	}
-	res := r.retry("e1", "--topic=orders.events", "--timeout=2s")
+	res := r.retry("e1", "--topic=orders.events", "--timeout=5s")
 	require.Equal(t, 3, res.code, res.all())
 	require.Contains(t, res.stdout, "a transaction is open in the dead-letter topic")
 
@@ -210,7 +210,7 @@ func TestRetryBehindAnOpenTransaction(t *testing.T) {
 		all, err := records.Read(t.Context(), "cdc-outbox.dead-letter")
 		require.NoError(t, err)
 		return len(all) >= 1+3+2+1
-	}, 20*time.Second, 100*time.Millisecond)
+	}, 30*time.Second, 100*time.Millisecond)
 	require.NoError(t, other.EndTransaction(t.Context(), kgo.TryCommit))
 	res = <-done
 	require.Equal(t, 0, res.code, res.all())
@@ -239,7 +239,7 @@ func TestAKilledRelayLosesNoLetter(t *testing.T) {
 				_ = cmd.Wait()
 			}
 			c := start(t, env)
-			require.Eventually(t, func() bool { return len(r.list()) == letters }, 30*time.Second, 100*time.Millisecond)
+			require.Eventually(t, func() bool { return len(r.list()) == letters }, time.Minute, 100*time.Millisecond)
 			require.Equal(t, 0, c.stop(syscall.SIGTERM))
 			copies := 0
 			for _, e := range r.list() {

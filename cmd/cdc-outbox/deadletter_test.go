@@ -176,7 +176,7 @@ func TestDeadLetters(t *testing.T) {
 			_, metrics := c.get("/metrics")
 			require.Contains(t, metrics, `cdc_outbox_dead_letters_total{reason="null_key"} 1`)
 			require.Contains(t, metrics, `cdc_outbox_dead_letters_total{reason="bad_bytea"} 0`)
-			require.Contains(t, c.text(), `"event_id":"i1"`)
+			c.awaitText(`"event_id":"i1"`)
 			require.NotContains(t, c.text(), "no/topic")
 			require.Equal(t, 0, c.stop(syscall.SIGTERM))
 
@@ -346,7 +346,7 @@ func TestEachGroupHalts(t *testing.T) {
 				require.Eventually(t, func() bool {
 					_, why = c.get("/readyz")
 					return strings.Contains(why, at)
-				}, 20*time.Second, 50*time.Millisecond, "%s", bad.reason)
+				}, 30*time.Second, 50*time.Millisecond, "%s", bad.reason)
 				require.Equal(t, 0, c.stop(syscall.SIGTERM))
 				env = append(env, "CDC_OUTBOX_ROUTER_BAD_ROWS_"+strings.ToUpper(string(group))+"=skip")
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
@@ -28,7 +30,18 @@ func haltedID(b *bed) (id string) {
 	require.Eventually(b, func() bool {
 		return conn.QueryRow(b.Context(),
 			"SELECT event_id FROM cdc_outbox_decisions WHERE kind = 'halted' AND closed_at IS NULL").Scan(&id) == nil
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
+	return id
+}
+
+// nextHaltedID waits until it lists another one than those: the list follows within a second.
+func nextHaltedID(b *bed, but map[string]bool) string {
+	b.Helper()
+	id := haltedID(b)
+	for end := time.Now().Add(time.Minute); but[id]; id = haltedID(b) {
+		require.True(b, time.Now().Before(end), "it still lists %s alone", id)
+		time.Sleep(20 * time.Millisecond)
+	}
 	return id
 }
 
@@ -62,10 +75,8 @@ func TestAHaltedRowIsPassedWhileRunning(t *testing.T) {
 			require.Equal(t, 0, passed.code, passed.all())
 			began := time.Now()
 			b.records("orders.events", 2)
-			require.Less(t, time.Since(began), 4*time.Second)
-			var second string
-			require.Eventually(t, func() bool { second = haltedID(b); return second != first }, 10*time.Second,
-				50*time.Millisecond, "the decision was for one row")
+			require.Less(t, time.Since(began), 10*time.Second, "it looks every second while there is a table")
+			second := nextHaltedID(b, map[string]bool{first: true}) // the decision was for one row
 			require.Equal(t, 0, invoke(t, b.env, "row", "pass", second, "--skip", "--reason", "too").code)
 			r.awaitReady(http.StatusOK)
 			awaitSQL(b, "SELECT count(*) = 2 FROM cdc_outbox_decisions WHERE kind = 'pass' AND taken_at IS NOT NULL")
@@ -111,6 +122,11 @@ func TestPauseAndResumeUnderLoad(t *testing.T) {
 	r.awaitAnswer("/readyz", "paused by")
 	r.awaitAnswer("/status", "maintenance")
 	require.Equal(t, 3, invoke(t, b.env, "pause").code)
+	require.Eventually(t, func() bool { // what was read before the pause is sent
+		var st service.Status
+		_, body := r.get("/status")
+		return json.Unmarshal([]byte(body), &st) == nil && st.Window.Records == 0
+	}, 30*time.Second, 20*time.Millisecond)
 	before := len(b.records("orders.events", 20))
 	b.db.Exec(t, insertOrders)
 	time.Sleep(time.Second)
@@ -140,7 +156,7 @@ func TestAWaitingInstanceTakesNothingUp(t *testing.T) {
 	id := haltedID(b)
 	require.Equal(t, 0, invoke(t, b.env, "row", "pass", id, "--skip", "--reason", "r").code)
 	first.awaitReady(http.StatusOK)
-	require.Contains(t, first.text(), "took up an operator's decision")
+	first.awaitText("took up an operator's decision")
 	require.NotContains(t, second.text(), "took up an operator's decision")
 }
 
@@ -199,11 +215,7 @@ func TestKillsWhileRowsArePassed(t *testing.T) {
 			passed := map[string]bool{}
 			r := start(t, b.env, "--delivery="+delivery)
 			for n := range rows {
-				id := haltedID(b)
-				for passed[id] { // the list follows within a second
-					time.Sleep(20 * time.Millisecond)
-					id = haltedID(b)
-				}
+				id := nextHaltedID(b, passed)
 				passed[id] = true
 				require.Equal(t, 0, invoke(t, b.env, "row", "pass", id, "--reason", "r").code)
 				time.Sleep(time.Duration(n) * 200 * time.Millisecond) // anywhere between the decision and the next halt
@@ -307,7 +319,7 @@ func TestPollingDecisions(t *testing.T) {
 	_, status := first.get("/status")
 	require.Contains(t, status, "cdc-outbox resume")
 	awaitSQL(b, "SELECT count(*) = 1 FROM cdc_outbox_decisions WHERE kind = 'pause' AND taken_at IS NOT NULL")
-	time.Sleep(2 * time.Second) // the other process looks once a second
+	second.awaitAnswer("/readyz", "paused by") // it looks for itself
 	b.insert("k", 7, 20)
 	require.Equal(t, 0, first.stop(syscall.SIGTERM))
 	first = start(t, b.env)

@@ -45,7 +45,7 @@ func TestRepairNamesGhosts(t *testing.T) {
 	}
 	const ghost = "0d3f7c1e-0000-4000-8000-000000000001"
 	const old = "0d3f7c1e-0000-4000-8000-000000000002"
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	client, err := kgo.NewClient(kgo.SeedBrokers(address))
 	require.NoError(t, err)

@@ -15,8 +15,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-// interrupt runs a command until a line of stderr holds ripe, or for a moment where that is empty, and presses Ctrl-C.
-func interrupt(t *testing.T, env []string, ripe, line string) result {
+// interrupt runs a command until a line of stderr holds ripe, or where that is empty until it has called a server, and
+// presses Ctrl-C.
+func interrupt(t *testing.T, env []string, called <-chan struct{}, ripe, line string) result {
 	t.Helper()
 	cmd := command(t.Context(), env, strings.Fields(line)...)
 	var stdout, said bytes.Buffer
@@ -24,10 +25,16 @@ func interrupt(t *testing.T, env []string, ripe, line string) result {
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	guard := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	guard := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	defer guard.Stop()
 	if ripe == "" {
-		time.AfterFunc(time.Second, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
+		go func() {
+			select {
+			case <-called: // not after a while: it may be slow to begin, and a signal would end it like any program
+				_ = cmd.Process.Signal(syscall.SIGTERM)
+			case <-t.Context().Done():
+			}
+		}()
 	}
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		said.WriteString(lines.Text() + "\n")
@@ -46,14 +53,19 @@ func TestInterruptedCommandsSaySo(t *testing.T) {
 	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
 	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
 		VALUES ('order', 'k', 'created', '{}')`)
-	silent := mute(t)
-	noKafka := append(env[:len(env):len(env)], "CDC_OUTBOX_KAFKA_BROKERS="+silent)
-	noPostgres := append(env[:len(env):len(env)], "CDC_OUTBOX_POSTGRES_DSN=postgres://u@"+silent+"/d?sslmode=disable")
-	polls := append(slices.DeleteFunc(slices.Clone(noPostgres), func(e string) bool {
-		return strings.Contains(e, "_SLOT=") || strings.Contains(e, "_PUBLICATION=")
-	}), "CDC_OUTBOX_SOURCE=polling")
+	noKafka := func(silent string) []string {
+		return append(env[:len(env):len(env)], "CDC_OUTBOX_KAFKA_BROKERS="+silent)
+	}
+	noPostgres := func(silent string) []string {
+		return append(env[:len(env):len(env)], "CDC_OUTBOX_POSTGRES_DSN=postgres://u@"+silent+"/d?sslmode=disable")
+	}
+	polls := func(silent string) []string {
+		return append(slices.DeleteFunc(noPostgres(silent), func(e string) bool {
+			return strings.Contains(e, "_SLOT=") || strings.Contains(e, "_PUBLICATION=")
+		}), "CDC_OUTBOX_SOURCE=polling")
+	}
 	for _, c := range []struct {
-		env           []string
+		env           func(silent string) []string
 		ripe, command string
 		says          string
 	}{
@@ -83,7 +95,8 @@ func TestInterruptedCommandsSaySo(t *testing.T) {
 	} {
 		t.Run(c.command, func(t *testing.T) {
 			t.Parallel()
-			r := interrupt(t, c.env, c.ripe, c.command)
+			silent, called := muteFor(t)
+			r := interrupt(t, c.env(silent), called, c.ripe, c.command)
 			require.Equal(t, 1, r.code, r.all())
 			require.Contains(t, r.stderr, c.says)
 			require.Equal(t, 1, strings.Count(r.stderr, "cdc-outbox: "), r.stderr)
@@ -105,19 +118,19 @@ func TestInterruptedCommandsSayHowFarTheyCame(t *testing.T) {
 	db.Exec(t, oldOrders)
 	b.records("orders.events", 300)
 
-	r := interrupt(t, b.env, "public.outbox: 2 of 300 rows deleted", "prune --older-than=7d --batch=2 --pause=1h")
+	r := interrupt(t, b.env, nil, "public.outbox: 2 of 300 rows deleted", "prune --older-than=7d --batch=2 --pause=1h")
 	require.Equal(t, 1, r.code, r.all())
 	require.Contains(t, r.stderr, "prune was interrupted. Known to be deleted so far: 2 rows. The same command goes "+
 		"on with the rest.")
 	require.Contains(t, r.stdout, "2 deleted")
 
-	r = interrupt(t, b.env, ", up to ", "replay --all --rate=1")
+	r = interrupt(t, b.env, nil, ", up to ", "replay --all --rate=1")
 	require.Equal(t, 1, r.code, r.all())
-	require.Regexp(t, `replay was interrupted. Published so far: [1-4] rows?\. Run again it begins at the first row`,
+	require.Regexp(t, `replay was interrupted. Published so far: [1-9]\d? rows?\. Run again it begins at the first row`,
 		r.stderr)
-	r = interrupt(t, b.env, ", up to ", "replay --all --rate=1 --resume="+t.TempDir()+"/state")
+	r = interrupt(t, b.env, nil, ", up to ", "replay --all --rate=1 --resume="+t.TempDir()+"/state")
 	require.Equal(t, 1, r.code, r.all())
-	require.Regexp(t, `replay was interrupted. Published so far: [1-4] rows?\. The same command goes on from there.\n$`,
-		r.stderr)
+	require.Regexp(t, `replay was interrupted. Published so far: [1-9]\d? rows?\. The same command goes on from `+
+		`there.\n$`, r.stderr)
 	require.Equal(t, 1, strings.Count(r.stderr, "Published so far"))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"syscall"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -76,6 +78,13 @@ func TestKillRepeatsLittle(t *testing.T) {
 	for range kills {
 		run := start(t, b.env)
 		run.awaitReady(200)
+		// What came while no process ran is sent faster than the rate, and more of it is repeated.
+		require.Eventually(t, func() bool {
+			var st service.Status
+			_, body := run.get("/status")
+			return json.Unmarshal([]byte(body), &st) == nil && st.Counts.Published > 0 &&
+				st.OldestUnconfirmedSeconds < 0.5
+		}, time.Minute, 10*time.Millisecond)
 		time.Sleep(700 * time.Millisecond) // of work at full rate; there is nothing to wait for
 		require.NoError(t, run.cmd.Process.Signal(syscall.SIGKILL))
 		<-run.done

@@ -43,7 +43,7 @@ func TestLogicalMessagesAreEvents(t *testing.T) {
 			require.Regexp(t, `-00000001$`, headerOf(all[2], "position"))
 			letter := b.records("cdc-outbox.dead-letter", 1)[0]
 			require.Equal(t, `{"id":"bad"`, string(letter.Value))
-			require.Contains(t, r.text(), "not emitted in a transaction")
+			r.awaitText("not emitted in a transaction")
 			require.Equal(t, 0, r.stop(syscall.SIGTERM))
 
 			// A letter is corrected and published like one of a row.

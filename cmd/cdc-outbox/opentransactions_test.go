@@ -57,5 +57,5 @@ func TestStatusNamesOpenTransactions(t *testing.T) {
 	db.Exec(t, `ROLLBACK PREPARED 'nightly ''7'`)
 	db.Exec(t, fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, pid))
 	require.Eventually(t, func() bool { return !strings.Contains(invoke(t, env, "status").stdout, "open transaction") },
-		10*time.Second, 100*time.Millisecond)
+		30*time.Second, 100*time.Millisecond)
 }

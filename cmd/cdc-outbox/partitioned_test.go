@@ -94,7 +94,8 @@ func TestPartitionedOutboxUnderTheNamesOfItsPartitions(t *testing.T) {
 				require.Contains(t, strings.NewReplacer(`\"`, `"`).Replace(res.all()), fmt.Sprintf(set, true), command)
 			}
 			b.db.Exec(t, fmt.Sprintf(set, true))
-			r := start(t, b.env, "--monitor-interval=1s")
+			// It is not ready from one check to the next, and then it ends: time enough to be seen.
+			r := start(t, b.env, "--monitor-interval=3s")
 			r.awaitReady(http.StatusOK)
 			b.row("outbox", 101)
 			b.db.Exec(t, fmt.Sprintf(set, false))
@@ -103,7 +104,7 @@ func TestPartitionedOutboxUnderTheNamesOfItsPartitions(t *testing.T) {
 				code, why := r.get("/readyz")
 				return code == http.StatusServiceUnavailable &&
 					strings.Contains(why, "under the names of its partitions")
-			}, 10*time.Second, 20*time.Millisecond)
+			}, 30*time.Second, 20*time.Millisecond)
 			<-r.done
 			require.Equal(t, 3, r.cmd.ProcessState.ExitCode())
 			keys := b.keys(3)

@@ -98,7 +98,7 @@ func TestRunToStdout(t *testing.T) {
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	require.False(t, lines.Scan())
 	require.NoError(t, p.Wait())
-	require.Eventually(t, func() bool { return value(t, b.db, temporarySlots) == "0" }, 20*time.Second,
+	require.Eventually(t, func() bool { return value(t, b.db, temporarySlots) == "0" }, 30*time.Second,
 		20*time.Millisecond)
 	require.Equal(t, 0, connector.stop(syscall.SIGTERM))
 	require.Equal(t, 2, invoke(t, b.env, "run", "--sink", "file").code)

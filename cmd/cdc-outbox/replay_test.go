@@ -148,7 +148,7 @@ func TestReplayGoesOnWhereItWasKilled(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "rebuilt")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
-	const rows, rate = 1500, 800
+	const rows, rate = 4000, 800 // seconds are left to kill it in
 	db.Exec(t, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at)
 		SELECT 'orders', (g %% 5)::text, 'e', jsonb_build_object('n', g),
 			now() + g * interval '1 microsecond' - interval '1 hour' FROM generate_series(1, %d) g`, rows))

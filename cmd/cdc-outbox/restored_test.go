@@ -19,7 +19,7 @@ func (r *running) ended() int {
 	select {
 	case <-r.done:
 		return r.cmd.ProcessState.ExitCode()
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		r.t.Fatal("it goes on")
 		return 0
 	}
@@ -120,7 +120,7 @@ func TestServerRecoveredToAPointInTime(t *testing.T) {
 			if db.Major() < 17 {
 				require.Eventually(t, func() bool {
 					return strings.Contains(run.text(), "promoted before it had everything that was published")
-				}, 30*time.Second, 50*time.Millisecond)
+				}, time.Minute, 50*time.Millisecond)
 				b.relaysFurther(run, 60)
 				return
 			}
@@ -166,7 +166,7 @@ func (b *bed) awaitCheckpoint(past string) {
 	require.Eventually(b, func() (there bool) {
 		b.query(`SELECT coalesce(bool_or(position > $1::pg_lsn), false) FROM cdc_outbox_slots`, past)(&there)
 		return there
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 }
 
 // query asks for one value.

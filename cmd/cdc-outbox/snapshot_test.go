@@ -127,7 +127,7 @@ func TestSnapshotGoesOnAfterACrash(t *testing.T) {
 					st = service.Status{}
 					require.NoError(t, json.Unmarshal([]byte(body), &st))
 					return st.Snapshot != nil && st.Snapshot.Done > 0 || st.Ready
-				}, 30*time.Second, 5*time.Millisecond)
+				}, time.Minute, 5*time.Millisecond)
 				if !st.Ready {
 					killed++
 				}
@@ -142,7 +142,7 @@ func TestSnapshotGoesOnAfterACrash(t *testing.T) {
 			require.Eventually(t, func() bool {
 				all = b.records("orders.events", rows+1) // more where some came twice
 				return headerOf(all[len(all)-1], "id") == "0"
-			}, 30*time.Second, 500*time.Millisecond)
+			}, 2*time.Minute, 500*time.Millisecond)
 			seen, next := map[string]bool{}, 1
 			for _, rec := range all {
 				id := headerOf(rec, "id")

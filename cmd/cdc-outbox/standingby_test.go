@@ -29,13 +29,13 @@ func TestStatusOfAnInstanceThatStandsBy(t *testing.T) {
 	require.Eventually(t, func() bool {
 		res = invoke(t, b.env, "status", listen)
 		return holder.MatchString(strings.Join(strings.Fields(res.stdout), " "))
-	}, 20*time.Second, 200*time.Millisecond, "%s", res.stdout)
+	}, time.Minute, 200*time.Millisecond, "%s", res.stdout)
 	require.NotContains(t, res.stdout, "waits for nothing")
 	require.Contains(t, strings.Join(strings.Fields(res.stdout), " "), "takes over when the holder ends")
 	require.Eventually(t, func() bool {
 		_, body := second.get("/status")
 		return strings.Contains(body, `"kind": "standby"`)
-	}, 20*time.Second, 200*time.Millisecond)
+	}, time.Minute, 200*time.Millisecond)
 }
 
 // TestRollingUpdate: with http.standby_ready the next instance is available while the first still holds the slot, says
@@ -64,10 +64,10 @@ func TestRollingUpdate(t *testing.T) {
 	require.Eventually(t, func() bool {
 		code, body := next.get("/readyz")
 		return code == http.StatusOK && body == "streaming\n"
-	}, 20*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	took := time.Since(stopped)
 	t.Logf("took over %v after the stop", took.Round(time.Millisecond))
-	require.Less(t, took, 5*time.Second, "usually a quarter of a second; a busy machine needs longer")
+	require.Less(t, took, 8*time.Second, "usually a quarter of a second; a busy machine needs longer")
 	b.db.Exec(t, insertOneOrder)
 	require.Len(t, b.records("orders.events", 2), 2)
 }

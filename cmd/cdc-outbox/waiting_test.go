@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,15 @@ import (
 // mute is an address where connections are accepted and nothing is ever said.
 func mute(t *testing.T) string {
 	t.Helper()
+	address, _ := muteFor(t)
+	return address
+}
+
+// muteFor is mute, and says when the first connection has come.
+func muteFor(t *testing.T) (address string, called <-chan struct{}) {
+	t.Helper()
+	first := make(chan struct{})
+	came := sync.OnceFunc(func() { close(first) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
@@ -26,9 +36,10 @@ func mute(t *testing.T) string {
 				return
 			}
 			defer c.Close()
+			came()
 		}
 	}()
-	return l.Addr().String()
+	return l.Addr().String(), first
 }
 
 // A broker that is down is waited for half a minute: a command that says nothing meanwhile looks as if it hung.
