@@ -72,7 +72,7 @@ func TestInsertWaitsForTheOther(t *testing.T) {
 			go func() { second <- in.Handle(context.Background(), inbox.Event{ID: "e"}, effect("e", "second")) }()
 			require.Eventually(t, func() bool {
 				return b.count(t, waitingSessions) == 1
-			}, 20*time.Second, 10*time.Millisecond, "the second waits in Postgres")
+			}, time.Minute, 10*time.Millisecond, "the second waits in Postgres")
 			release(failure)
 			require.ErrorIs(t, <-first, failure)
 			if failure == nil {
@@ -90,7 +90,7 @@ func TestInsertWaitsNoLongerThanItsContext(t *testing.T) {
 	b := newBed(t)
 	release, first := meet(must(inbox.New(b.pool, inbox.Options{Consumer: "billing"})))
 	for name, handle := range b.variants(t, inbox.Options{Consumer: "billing"}) {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // enough to get to the wait
 		require.ErrorIs(t, handle(ctx, "e"), inbox.ErrContended, name)
 		cancel()
 	}

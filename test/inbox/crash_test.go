@@ -42,7 +42,7 @@ func (a *assassin) strike(conn *pgx.Conn, statement string) {
 		return
 	}
 	var gone bool
-	row := a.b.pool.QueryRow(context.Background(), "SELECT pg_terminate_backend($1, 10000)", conn.PgConn().PID())
+	row := a.b.pool.QueryRow(context.Background(), "SELECT pg_terminate_backend($1, 60000)", conn.PgConn().PID())
 	if err := row.Scan(&gone); err != nil || !gone {
 		a.t.Errorf("the backend is still there: %v", err)
 	}

@@ -49,7 +49,7 @@ func TestDuplicateBehindASnapshot(t *testing.T) {
 	go func() { second <- b.variants(t, opts)["database/sql"](context.Background(), "e") }()
 	require.Eventually(t, func() bool {
 		return b.count(t, waitingSessions) == 1
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	release(nil)
 	require.NoError(t, <-first)
 	require.ErrorIs(t, <-second, inbox.ErrDuplicate)

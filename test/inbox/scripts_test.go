@@ -204,7 +204,7 @@ func (r *recorder) args(s scriptStep) []any {
 
 // ask returns the number of rows, and the first column where there is one.
 func ask(conn *pgx.Conn, text string, args []any) scriptAnswer {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if !strings.HasPrefix(text, "SELECT") && !strings.Contains(text, "RETURNING") {
 		tag, err := conn.Exec(ctx, text, args...)

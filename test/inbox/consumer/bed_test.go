@@ -156,6 +156,15 @@ func (b *bed) awaitCommitted(t *testing.T, n int64) {
 		60*time.Second, 10*time.Millisecond, "%d records committed", n)
 }
 
+// never looks again and again for so long. Unlike require.Never it does so here, and not in a goroutine that may still
+// ask while the test goes on.
+func never(t *testing.T, long time.Duration, why string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		require.False(t, is(), why)
+	}
+}
+
 func (b *bed) letters(t *testing.T) []*kgo.Record {
 	t.Helper()
 	letters, err := b.Read(t.Context(), topic+".DLT")

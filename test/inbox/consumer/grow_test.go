@@ -42,7 +42,7 @@ func growBehind(t *testing.T, handled int) {
 		return nil
 	}
 	opts := b.options()
-	opts.AddedInOrder, opts.Drain = true, time.Second
+	opts.AddedInOrder, opts.Drain = true, 20*time.Second
 	if handled > 0 {
 		stop := start(t, opts, handle)
 		j.await(t, handled)
