@@ -34,7 +34,7 @@ func watch(t *testing.T, dsn string, change func(*Config)) (*Monitor, *observer.
 
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, 15*time.Second, 20*time.Millisecond)
+	require.Eventually(t, ok, time.Minute, 20*time.Millisecond)
 }
 
 func one(m *Monitor) Slot {
@@ -63,7 +63,8 @@ func TestMonitorSeesSizesAndHolder(t *testing.T) {
 
 	db.Exec(t, `INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, 5000)`)
 	eventually(t, func() bool { return one(m).UnconfirmedBytes > 4<<20 })
-	require.GreaterOrEqual(t, one(m).RetainedBytes, one(m).UnconfirmedBytes)
+	s = one(m) // of one moment
+	require.GreaterOrEqual(t, s.RetainedBytes, s.UnconfirmedBytes)
 	require.Equal(t, CauseNoConsumer, one(m).Cause.Code)
 	n, err := testutil.GatherAndCount(reg, "cdc_outbox_slot_retained_wal_bytes")
 	require.NoError(t, err)
@@ -154,7 +155,7 @@ func TestMonitorReconnects(t *testing.T) {
 	eventually(t, func() bool { return logs.FilterMessageSnippet("reaches the server again").Len() == 1 })
 	require.NoError(t, db.Restart(t.Context(), postgres.Immediate))
 	eventually(t, func() bool { return logs.FilterMessageSnippet("reaches the server again").Len() >= 2 })
-	require.Equal(t, db.Slot, one(m).Name)
+	eventually(t, func() bool { return one(m).Name == db.Slot })
 }
 
 func TestMonitorKeepsTheDSNToItself(t *testing.T) {

@@ -27,7 +27,7 @@ func TestEachOrderHasItsEvent(t *testing.T) {
 			(SELECT count(*) FROM outbox WHERE aggregate_id IN (SELECT id::text FROM example_orders))
 			FROM example_orders`).Scan(&orders, &events)
 		return err == nil && orders >= 5 // an error at first, because the program creates the tables
-	}, 30*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)
 	require.Equal(t, orders, events)

@@ -35,14 +35,14 @@ func TestAuditFindsEachKind(t *testing.T) {
 		created_at timestamptz)`)
 	books.Exec(t, `CREATE SCHEMA s; CREATE TABLE s."Book" (consumer text COLLATE "C", event_id text COLLATE "C",
 		status text, source text, claimed_at timestamptz, completed_at timestamptz, PRIMARY KEY (consumer, event_id))`)
+	now := time.Now() // of both sides, whatever the statements take
+	ago := func(age time.Duration) string { return now.Add(-age).Format(time.RFC3339Nano) }
 	row := func(id, kind string, age time.Duration) {
-		db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('%s', '%s', 'k', 'x', '{}', now() - interval '%d seconds')`,
-			id, kind, int(age.Seconds())))
+		db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('%s', '%s', 'k', 'x', '{}', '%s')`, id, kind, ago(age)))
 	}
 	handle := func(consumer, id, status string, age time.Duration) {
-		books.Exec(t, fmt.Sprintf(`INSERT INTO s."Book" VALUES ('%s', '%s', '%s', NULL,
-			now() - interval '%d seconds', now() - interval '%[4]d seconds')`,
-			consumer, id, status, int(age.Seconds())))
+		books.Exec(t, fmt.Sprintf(`INSERT INTO s."Book" VALUES ('%s', '%s', '%s', NULL, '%s', '%[4]s')`, consumer, id,
+			status, ago(age)))
 	}
 	row("anchor", "order", 100*time.Hour) // the table reaches back
 	for i := range 20 {

@@ -31,7 +31,7 @@ func requireRestored(t *testing.T, r *rig, streams ...*fakeStream) {
 	var err error
 	select {
 	case err = <-r.done:
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		require.Fail(t, "it goes on")
 	}
 	require.Equal(t, fault.Operator, fault.KindOf(err))
@@ -47,14 +47,14 @@ func requireRestored(t *testing.T, r *rig, streams ...*fakeStream) {
 func TestStoredPositionIsConfirmedWhenItsTransactionCame(t *testing.T) {
 	s := newStream(begin(0x200), row("a"), commit(0x210), keepalive(0x220))
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: shown(0x300, 0)}, opening{at(0x100), s})
-	require.Eventually(t, func() bool { return r.confirmed() == 0x220 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.confirmed() == 0x220 }, 30*time.Second, time.Millisecond)
 	r.stop()
 	require.NoError(t, <-r.done)
 	require.False(t, s.confirms, "the transaction has not come")
 
 	s = newStream(begin(0x200), row("a"), commit(0x210), begin(0x300), row("b"), row("c"), commit(0x310))
 	r = startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: shown(0x300, 0)}, opening{at(0x100), s})
-	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 30*time.Second, time.Millisecond)
 	require.Equal(t, []string{"c"}, r.producer.produced())
 	r.stop()
 	require.NoError(t, <-r.done)
@@ -86,7 +86,7 @@ func TestStoredPositionThatTheSlotHasPassed(t *testing.T) {
 	s := newStream(begin(0x308), row("b"), commit(0x310))
 	s.past = true
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: shown(0x300, 0)}, opening{at(0x100), s})
-	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 30*time.Second, time.Millisecond)
 	require.Equal(t, []string{"b"}, r.producer.produced())
 	r.stop()
 	require.NoError(t, <-r.done)
@@ -94,7 +94,7 @@ func TestStoredPositionThatTheSlotHasPassed(t *testing.T) {
 
 	s = newStream(begin(0x308), row("b"), commit(0x310)) // it had done so before
 	r = startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: shown(0x300, 0)}, opening{at(0x304), s})
-	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 30*time.Second, time.Millisecond)
 	r.stop()
 	require.NoError(t, <-r.done)
 	require.True(t, s.confirms)
@@ -105,7 +105,7 @@ func TestStreamShowsTheLastTransactionAgain(t *testing.T) {
 	first := brokenStream(begin(0x200), row("a"), commit(0x210), keepalive(0x280))
 	second := newStream(begin(0x200), row("a"), commit(0x210), begin(0x300), row("b"), commit(0x310))
 	r := start(t, Config{}, true, opening{at(0x100), first}, opening{at(0x100), second})
-	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 30*time.Second, time.Millisecond)
 	require.Equal(t, []string{"a", "b"}, r.producer.produced())
 	require.EqualValues(t, 0x300, r.from())
 	r.stop()
@@ -153,7 +153,7 @@ func TestStreamShowsThatNothingWasThere(t *testing.T) {
 
 	second = newStream(keepalive(0x180), keepalive(0x280), begin(0x280), row("x"), commit(0x290))
 	r = start(t, Config{}, true, opening{at(0x100), brokenStream(keepalive(0x280))}, opening{at(0x100), second})
-	require.Eventually(t, func() bool { return r.confirmed() == 0x290 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.confirmed() == 0x290 }, 30*time.Second, time.Millisecond)
 	r.stop()
 	require.NoError(t, <-r.done)
 	require.True(t, second.confirms)

@@ -33,7 +33,7 @@ func TestFencingSkipsCoveredRows(t *testing.T) {
 		commit(0x310))
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 1)},
 		opening{at(0x100), s})
-	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 30*time.Second, time.Millisecond)
 	require.Equal(t, []string{"e"}, r.producer.produced())
 	require.EqualValues(t, 4, r.Status().Counts.Covered)
 	require.Equal(t, []kafka.Owner{{TransactionalID: "cdc-outbox.1.s", SystemID: "1"}}, r.producer.claims)
@@ -46,7 +46,7 @@ func TestFencingIgnoresAnotherTimeline(t *testing.T) {
 	s := newStream(begin(0x200), row("a"), commit(0x210))
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(2, 0x300, 1)},
 		opening{at(0x100), s})
-	require.Eventually(t, func() bool { return r.confirmed() == 0x210 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.confirmed() == 0x210 }, 30*time.Second, time.Millisecond)
 	require.Equal(t, []string{"a"}, r.producer.produced())
 	r.stop()
 	require.NoError(t, <-r.done)
@@ -59,7 +59,7 @@ func TestFencingIgnoresPositionBeyondLog(t *testing.T) {
 	s := newStream(begin(0x200), row("a"), commit(0x210))
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 1)},
 		opening{restored, s})
-	require.Eventually(t, func() bool { return r.confirmed() == 0x210 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.confirmed() == 0x210 }, 30*time.Second, time.Millisecond)
 	require.Equal(t, []string{"a"}, r.producer.produced())
 	r.stop()
 	require.NoError(t, <-r.done)
@@ -72,7 +72,7 @@ func TestFencingForgetsAtPromotion(t *testing.T) {
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 0)},
 		opening{at(0x100), brokenStream(begin(0x200), row("a"), commit(0x210))},
 		opening{promoted, newStream(begin(0x220), row("b"), commit(0x230))})
-	require.Eventually(t, func() bool { return r.confirmed() == 0x230 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.confirmed() == 0x230 }, 30*time.Second, time.Millisecond)
 	require.Equal(t, []string{"b"}, r.producer.produced())
 	require.Len(t, r.producer.claims, 2, "what is in hand is of the old timeline")
 	r.stop()
@@ -93,7 +93,7 @@ func TestMarkPlacement(t *testing.T) {
 			begin(0x300), row("c"))},
 		opening{at(0x100), newStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x300), row("c"), row("d"),
 			commit(0x310), begin(0x400), row("e"), commit(0x410))})
-	require.Eventually(t, func() bool { return r.confirmed() == 0x410 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.confirmed() == 0x410 }, 30*time.Second, time.Millisecond)
 	require.Equal(t, []int{2, 4, 5}, r.producer.marks)
 	require.Empty(t, r.producer.commits)
 	r.stop()
@@ -106,7 +106,7 @@ func TestCommitWithFullWindow(t *testing.T) {
 		row("f"), commit(0x310))
 	r := startWith(t, exactlyOnce(Config{WindowRecords: 2}), &fakeProducer{auto: true, holdIt: true},
 		opening{at(0x100), s})
-	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 30*time.Second, time.Millisecond)
 	require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, r.producer.produced())
 	require.NotEmpty(t, r.producer.commits)
 	r.stop()

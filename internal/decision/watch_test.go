@@ -108,7 +108,7 @@ func TestAWaitingInstanceDoesNotReadPastAPauseThatItHasNotSeen(t *testing.T) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return d.pause != nil && d.pause.Unread != nil
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	end()
 	require.NoError(t, <-done)
 	require.Contains(t, d.pause.State().Reason, "one of them may be a pause: table public.decisions")

@@ -51,16 +51,17 @@ func TestACancelRequestIsNotAbandoned(t *testing.T) {
 			if err != nil || dials.Add(1) == 1 {
 				return c, err
 			}
-			time.AfterFunc(1500*time.Millisecond, func() { close(release) })
+			time.AfterFunc(2500*time.Millisecond, func() { close(release) })
 			return &held{Conn: c, release: release, early: &early}, nil
 		},
 	})
 	require.NoError(t, err)
 	defer postgres.CloseConn(conn)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	// A slow machine has two seconds to begin, and two from the statement's end to the request.
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, err = conn.Exec(ctx, "SELECT pg_sleep(1)")
+	_, err = conn.Exec(ctx, "SELECT pg_sleep(2.5)")
 	require.NoError(t, err, "it ended before the request arrived")
 	require.EqualValues(t, 2, dials.Load(), "no request was sent")
 	require.False(t, early.Load())

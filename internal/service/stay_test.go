@@ -40,14 +40,14 @@ func TestAHundredAttemptsLeaveNothingBehind(t *testing.T) {
 
 	await := func(what string, is func() bool) {
 		t.Helper()
-		require.Eventually(t, is, 20*time.Second, time.Millisecond, what)
+		require.Eventually(t, is, time.Minute, time.Millisecond, what)
 	}
 	var goroutines, sessions int
 	var memory uint64
 	for n := range 20 {
 		await("works", func() bool { ok, _ := s.ready(); return ok })
 		if n == 5 { // pools and caches are filled by now
-			goroutines, sessions, memory = footprint(t, conn)
+			goroutines, sessions, memory = smallest(t, conn)
 		}
 		_, err := conn.Exec(t.Context(), "ALTER PUBLICATION "+db.Publication+" DROP TABLE outbox")
 		require.NoError(t, err)
@@ -59,9 +59,9 @@ func TestAHundredAttemptsLeaveNothingBehind(t *testing.T) {
 	}
 	await("works", func() bool { ok, _ := s.ready(); return ok })
 	require.Greater(t, attempts.Load(), int64(100))
-	g, c, m := footprint(t, conn)
-	require.InDelta(t, goroutines, g, 10, "goroutines")
-	require.InDelta(t, sessions, c, 3, "sessions")
+	g, c, m := smallest(t, conn)
+	require.LessOrEqual(t, g, goroutines+10, "goroutines")
+	require.LessOrEqual(t, c, sessions+3, "sessions")
 	require.Less(t, m, memory+4<<20, "bytes in use")
 	t.Logf("goroutines %d, later %d; sessions %d, later %d; bytes %d, later %d", goroutines, g, sessions, c, memory, m)
 	end()
@@ -85,6 +85,19 @@ func staying(t *testing.T, db *testkit.Database, broker string) *walService {
 		On: true, First: time.Millisecond, Again: time.Millisecond, Word: s.last, Logger: zap.NewNop(),
 	})
 	return s
+}
+
+// smallest is the least of a second: what an attempt has ended may take a moment to go, the server's side of a session
+// above all. What was forgotten does not go.
+func smallest(t *testing.T, conn *pgx.Conn) (goroutines, sessions int, bytes uint64) {
+	t.Helper()
+	goroutines, sessions, bytes = footprint(t, conn)
+	for range 20 {
+		time.Sleep(50 * time.Millisecond)
+		g, s, b := footprint(t, conn)
+		goroutines, sessions, bytes = min(goroutines, g), min(sessions, s), min(bytes, b)
+	}
+	return goroutines, sessions, bytes
 }
 
 // footprint counts goroutines, sessions of the database and bytes in use.

@@ -37,7 +37,7 @@ func TestCheckNamesASynchronousRelay(t *testing.T) {
 		harm, err := CheckRunning(t.Context(), dedicated.DSN, cfg)
 		require.NoError(t, err)
 		return about(harm, codeSynchronous) != nil
-	}, 10*time.Second, 50*time.Millisecond)
+	}, 30*time.Second, 50*time.Millisecond)
 	f := about(Preflight(t.Context(), dedicated.DSN, cfg), codeSynchronous)
 	require.NotNil(t, f)
 	require.Equal(t, preflight.Fail, f.Level)

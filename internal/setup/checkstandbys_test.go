@@ -37,7 +37,7 @@ func TestCheckSynchronizedStandbySlots(t *testing.T) {
 	require.Eventually(t, func() bool {
 		found = Preflight(t.Context(), db.DSN, cfg)
 		return about(found, codeHeldSlots) == nil && about(found, codeHeldMissing) == nil
-	}, 10*time.Second, 50*time.Millisecond)
+	}, 30*time.Second, 50*time.Millisecond)
 	db.Exec(t, `SELECT pg_drop_replication_slot('standby_1')`)
 	f = about(Preflight(t.Context(), db.DSN, cfg), codeHeldMissing)
 	require.NotNil(t, f)

@@ -29,6 +29,6 @@ func TestVersionsIdleTimeoutWarning(t *testing.T) {
 				}
 			}
 			return found == warned
-		}, 10*time.Second, 100*time.Millisecond, setting)
+		}, 30*time.Second, 100*time.Millisecond, setting)
 	}
 }

@@ -24,7 +24,7 @@ func TestALockIsAnAnswer(t *testing.T) {
 	defer func() { _ = holder.Close(context.Background()) }()
 	_, err = holder.Exec(t.Context(), "BEGIN; LOCK TABLE cdc_outbox_slots IN ACCESS EXCLUSIVE MODE")
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	pid := holder.PgConn().PID()
 	end := fmt.Sprintf("SELECT pg_terminate_backend(%d);", pid)
@@ -114,7 +114,7 @@ func TestCheckNamesWhoKeepsWritersOut(t *testing.T) {
 		defer close(done)
 		_, _ = writer.Exec(context.Background(), "BEGIN; LOCK TABLE outbox IN ROW EXCLUSIVE MODE")
 	}()
-	require.Eventually(t, named, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, named, time.Minute, 50*time.Millisecond)
 	require.NoError(t, holder.Close(t.Context()))
 	<-done
 	require.NoError(t, writer.Close(t.Context()))

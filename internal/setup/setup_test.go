@@ -247,14 +247,14 @@ func TestEnsureIgnoresTheLockOfAFrozenProcess(t *testing.T) {
 	db.cfg.Logger = zap.New(core)
 	ended := make(chan error, 1)
 	go func() { ended <- db.ensure(t, true) }()
-	require.Eventually(t, func() bool { return logs.Len() == 1 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return logs.Len() == 1 }, time.Minute, 10*time.Millisecond)
 	require.Empty(t, ended)
 	db.Exec(t, db.cfg.PublicationDDL(false))
 	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
 	select {
 	case err := <-ended:
 		require.NoError(t, err)
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "it waits for the lock, and there is nothing to set up")
 	}
 	require.NoError(t, db.ensure(t, true), "who comes later")
@@ -311,7 +311,7 @@ func TestEnsureNamesTheTransactionsItWaitsFor(t *testing.T) {
 	}
 
 	db.cfg.SlotWait = 0
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // a busy machine takes long for the questions before
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // a busy machine takes long for the questions before
 	defer cancel()
 	err = Ensure(ctx, db.DSN, db.cfg, true)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -559,7 +559,7 @@ func TestTeardown(t *testing.T) {
 	_, err = Teardown(t.Context(), db.DSN, db.cfg, true)
 	requireOperator(t, err, "process "+strconv.Itoa(pid))
 	db.Exec(t, `SELECT pg_terminate_backend(`+strconv.Itoa(pid)+`)`)
-	require.Eventually(t, func() bool { return db.slot(t).ActivePID == 0 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return db.slot(t).ActivePID == 0 }, 30*time.Second, 10*time.Millisecond)
 
 	done, err := Teardown(t.Context(), db.DSN, db.cfg, true)
 	require.NoError(t, err)
@@ -590,7 +590,7 @@ func (db *adminDB) readSlot(t *testing.T) int {
 		` LOGICAL 0/0 (proto_version '1', publication_names ` +
 		identifier.QuoteLiteral(identifier.Quote(db.cfg.Publication)) + `)`
 	go func() { _, _ = conn.PgConn().Exec(context.Background(), sql).ReadAll() }()
-	require.Eventually(t, func() bool { return db.slot(t).ActivePID != 0 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return db.slot(t).ActivePID != 0 }, 30*time.Second, 10*time.Millisecond)
 	return db.slot(t).ActivePID
 }
 
