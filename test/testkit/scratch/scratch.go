@@ -13,8 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prefix marks our directories under the temporary directory.
-const prefix = "cdc-outbox-test-"
+// prefix marks our directories under the temporary directory. One that is being made has another, so that no other run
+// sweeps it away before it is locked.
+const (
+	prefix = "cdc-outbox-test-"
+	making = "cdc-outbox-making-"
+)
 
 var sweepOnce sync.Once
 
@@ -32,15 +36,23 @@ func NewDir(name string) (*Dir, error) {
 		return nil, err
 	}
 	sweepOnce.Do(func() { sweep(base) })
-	path, err := os.MkdirTemp(base, prefix+name+"-")
+	return newDir(base, name)
+}
+
+func newDir(base, name string) (*Dir, error) {
+	made, err := os.MkdirTemp(base, making+name+"-")
 	if err != nil {
 		return nil, err
 	}
-	lock, err := Lock(filepath.Join(path, ".lock"))
+	lock, err := Lock(filepath.Join(made, ".lock"))
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o755); err != nil {
+	if err := os.Chmod(made, 0o755); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(base, prefix+strings.TrimPrefix(filepath.Base(made), making))
+	if err := os.Rename(made, path); err != nil { // the lock comes along
 		return nil, err
 	}
 	return &Dir{Path: path, lock: lock}, nil
@@ -146,7 +158,7 @@ func sweep(base string) {
 		path := filepath.Join(base, e.Name())
 		f, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_RDWR, 0)
 		if err != nil {
-			continue // being made right now, or another user's
+			continue // another user's
 		}
 		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			_ = os.RemoveAll(path)
