@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,4 +28,37 @@ func TestServersClock(t *testing.T) {
 		sent(time.Now().Add(time.Hour)) // it was set
 		require.Equal(t, time.Hour, time.Until(s.ServerNow()))
 	})
+}
+
+// TestLateTransactions: a transaction that was committed a while before it arrives, by the server's clock, is late,
+// until the server says that there is no more.
+func TestLateTransactions(t *testing.T) {
+	var told []bool
+	s := &Stream{readAt: time.Now(), onLate: func(late bool) { told = append(told, late) }}
+	s.ahead.Store(noClock)
+	arrives := func(age time.Duration) {
+		s.message.Kind = pgoutput.KindBegin
+		s.message.Begin.CommitTime = s.readAt.Add(-age)
+		s.sawRow()
+	}
+	arrives(10 * time.Millisecond)
+	require.Empty(t, told)
+	arrives(time.Second)
+	arrives(2 * time.Second)
+	require.Equal(t, []bool{true}, told)
+	arrives(0)
+	require.Equal(t, []bool{true, false}, told)
+
+	arrives(time.Minute)
+	keepalive := make([]byte, 18)
+	keepalive[0] = 'k'
+	_, err := s.copyData(keepalive)
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, false, true, false}, told)
+
+	s.ahead.Store(int64(-time.Minute)) // the server's clock is behind
+	arrives(time.Minute)
+	require.Len(t, told, 4)
+	arrives(2 * time.Minute)
+	require.Len(t, told, 5)
 }

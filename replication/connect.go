@@ -316,6 +316,7 @@ func (c *connection) stream(ctx context.Context, r *runner, id Identity) (*Strea
 	}
 	c.socket.Stream(r.cfg.OnWait)
 	s := newStream(ctx, r, hijacked.Conn, c.reader, id)
+	s.onLate = c.socket.Late
 	s.holder = func(ctx context.Context) (uint32, lsn.LSN, error) { return c.holder(ctx, r.cfg.Slot) }
 	s.shutdown.start(s, c.knock)
 	return s, nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"os"
 	"slices"
@@ -67,9 +66,12 @@ type Stream struct {
 	frames     *frames
 	decoder    pgoutput.Decoder
 	message    pgoutput.Message
-	err        error // what Receive returned last, if it was final
-	delivered  bool  // there was WAL on this stream, not only keepalives
-	answered   bool  // the last message was a keepalive: see whether the caller confirmed it
+	err        error     // what Receive returned last, if it was final
+	readAt     time.Time // when bytes arrived last
+	late       bool      // what arrives was committed long ago
+	onLate     func(bool)
+	delivered  bool // there was WAL on this stream, not only keepalives
+	answered   bool // the last message was a keepalive: see whether the caller confirmed it
 
 	epoch    time.Time
 	heard    atomic.Int64 // when the server was last heard, as duration since epoch
@@ -99,7 +101,7 @@ const notWaiting = -1
 func newStream(ctx context.Context, r *runner, conn net.Conn, from io.Reader, id Identity) *Stream {
 	s := &Stream{
 		ctx: ctx, cfg: r.cfg, checkpoint: r.checkpoint, silence: r.silence, identity: id,
-		conn: conn, epoch: time.Now(), broken: make(chan struct{}),
+		conn: conn, epoch: time.Now(), broken: make(chan struct{}), onLate: func(bool) {},
 	}
 	s.decoder.PassOver = r.cfg.PassOver
 	s.frames = newFrames(&watchedReader{s, from})
@@ -126,33 +128,6 @@ func (s *Stream) Received() lsn.LSN { return lsn.LSN(s.received.Load()) }
 
 // LastHeard is when the last bytes arrived from the server, the stream's start where none have.
 func (s *Stream) LastHeard() time.Time { return s.epoch.Add(time.Duration(s.heard.Load())) }
-
-// ServerNow is the time by the server's clock, which gives transactions their commit times; ours while nothing is known
-// of it.
-func (s *Stream) ServerNow() time.Time {
-	ahead := s.ahead.Load()
-	if ahead == noClock {
-		ahead = 0
-	}
-	return time.Now().Add(time.Duration(ahead))
-}
-
-// sawClock takes the time at which the server sent a keepalive, in microseconds since 2000. A message that arrives late
-// shows the server's clock too early, so the largest difference is closest to the truth.
-func (s *Stream) sawClock(sent int64) {
-	if sent <= 0 {
-		return
-	}
-	ahead := time.Until(time.UnixMicro(sent + postgresEpoch))
-	if int64(ahead) > s.ahead.Load() {
-		s.ahead.Store(int64(ahead))
-	}
-}
-
-const (
-	postgresEpoch = 946_684_800_000_000 // 2000-01-01, in microseconds of Unix time
-	noClock       = math.MinInt64
-)
 
 // Broken is closed once it is known, without a Receive, that the next Receive will fail: status updates go out
 // all the time, and they find a dead line or a server that no longer answers.
@@ -230,6 +205,7 @@ func (s *Stream) copyData(b []byte) (done bool, err error) {
 		}
 		end := binary.BigEndian.Uint64(b[1:])
 		s.sawWAL(end)
+		s.setLate(false)
 		s.sawClock(int64(binary.BigEndian.Uint64(b[9:])))
 		s.message.Kind = pgoutput.KindKeepalive
 		s.message.WALStart = 0
@@ -269,6 +245,7 @@ func (s *Stream) sawRow() {
 	switch s.message.Kind {
 	case pgoutput.KindBegin:
 		s.at = mark{commit: s.message.Begin.CommitLSN}
+		s.setLate(s.isLate(s.message.Begin.CommitTime))
 	case pgoutput.KindLogicalMessage:
 		if !s.message.Logical.Transactional || !slices.Contains(s.cfg.Messages, s.message.Logical.Prefix) {
 			return
@@ -356,7 +333,8 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 	n, err := w.r.Read(p)
 	w.s.waiting.Store(notWaiting)
 	if n > 0 {
-		w.s.heard.Store(int64(time.Since(w.s.epoch)))
+		w.s.readAt = time.Now()
+		w.s.heard.Store(int64(w.s.readAt.Sub(w.s.epoch)))
 	}
 	return n, err
 }

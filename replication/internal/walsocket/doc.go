@@ -7,11 +7,13 @@
 // meanwhile. What does not fit waits in the server's send queue, megabytes of it on a usual Linux. Each read opens the
 // window and the kernel moves the next bufferful over, so the reader reads again until little is left (until the socket
 // is dry), and sleeps once. The walsender then needs about half the CPU per row and, being one process, becomes nearly
-// twice as fast. At low load the reader never sleeps: there, latency counts.
+// twice as fast. At low load the reader never sleeps: there, latency counts. Rows that were committed long before they
+// arrive are not low load, however few come: the server has more of them, or lacks the CPU to send them.
 //
 // How long it may sleep depends on how much the two queues hold, and on how fast the server fills them. Neither can be
 // asked for, as the send queue is the server's. So pace.go measures it. It varies the sleep, and sees whether a longer
-// one brings more.
+// one brings more. Where other processes want the CPU, too, that is mostly chance. Then the sleeps stay long: short
+// ones cost both sides more CPU, which makes the server slower still.
 //
 // Sleeping is not enough: Go's runtime waits in epoll for all sockets all the time, so an idle thread would be woken in
 // the reader's place. The socket's low-water mark (SO_RCVLOWAT) makes the kernel keep quiet until it is reached; it is

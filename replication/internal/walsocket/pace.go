@@ -1,12 +1,15 @@
 package walsocket
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// enough is how much the kernel has to hold for the next read to be worth its system call: with less, the socket
 	// counts as dry.
 	enough = 64 << 10
-	// busy is the rate in bytes per second from which on sleeping is worth its latency.
+	// busy is the rate in bytes per second from which on sleeping is worth its latency, where the rows are not late.
 	busy = 4 << 20
 	// rateWindow is the time over which the rate is measured.
 	rateWindow = 5 * time.Millisecond
@@ -19,11 +22,14 @@ const (
 	// rest is how long the reader does not sleep after even the shortest sleep brought nothing.
 	rest = time.Second
 
-	// In every sixth cycle of a sleep and a drain the sleep is half as long. The two are compared after trial cycles,
+	// In every sixth cycle of a sleep and a drain the sleep is half as long. The cycles are compared after trial ones,
 	// and while no comparison has shown yet that the sleep pays, after quick ones.
 	trialEvery = 6
 	trial      = 4 * trialEvery
 	quick      = trialEvery
+
+	certain     = 3   // standard errors make a difference certain
+	littleDoubt = 0.1 // of a quiet machine, where all cycles are alike
 )
 
 // pacer decides how long to sleep before a read. It counts what each read brings. Not safe for concurrent use.
@@ -35,24 +41,30 @@ type pacer struct {
 	never   bool
 	limit   time.Duration // the longest sleep that has been found to pay, or is to be tried
 	found   bool          // it has been found
+	late    bool          // what arrives was committed long ago
 	resting time.Time     // until when there is no sleep
-	cycles  int
-	begun   time.Time // of the cycle that is running, zero where none is
-	half    bool      // its sleep is half as long
-	read    int       // bytes that came in it
-	full    cycles
-	halved  cycles
+	sleeps  int
+	begun   time.Time     // of the cycle that is running, zero where none is
+	asked   time.Duration // its sleep
+	read    int           // bytes that came in it
+	cycles  cycles
 }
 
-// cycles are sums over several sleeps, each with the drain after it.
+// cycles are sums over several sleeps, each with the drain after it: what was asked for and what the cycle took, in
+// seconds, what it brought, in bytes, and their products.
 type cycles struct {
-	n     int
-	took  time.Duration
-	bytes int
+	n                                 float64
+	asked, took, bytes                float64
+	askedAsked, askedTook, askedBytes float64
+	tookTook, tookBytes, bytesBytes   float64
 }
 
-func (c cycles) mean() (seconds, bytes float64) {
-	return c.took.Seconds() / float64(c.n), float64(c.bytes) / float64(c.n)
+func (c *cycles) add(asked, took time.Duration, bytes int) {
+	a, t, b := asked.Seconds(), took.Seconds(), float64(bytes)
+	c.n++
+	c.asked, c.took, c.bytes = c.asked+a, c.took+t, c.bytes+b
+	c.askedAsked, c.askedTook, c.askedBytes = c.askedAsked+a*a, c.askedTook+a*t, c.askedBytes+a*b
+	c.tookTook, c.tookBytes, c.bytesBytes = c.tookTook+t*t, c.tookBytes+t*b, c.bytesBytes+b*b
 }
 
 // brought counts a read.
@@ -65,16 +77,16 @@ func (p *pacer) brought(bytes int) {
 func (p *pacer) sleep(now time.Time, has int) time.Duration {
 	p.measure(now)
 	p.finish(now, has)
-	if p.never || p.rate < busy || now.Before(p.resting) {
+	if p.never || p.rate < busy && !p.late || now.Before(p.resting) {
 		p.begun = time.Time{}
 		return 0
 	}
 	d := min(p.limit, p.wanted())
-	p.cycles++
-	p.begun, p.read, p.half = now, -has, p.cycles%trialEvery == 0
-	if p.half {
+	p.sleeps++
+	if p.sleeps%trialEvery == 0 {
 		d /= 2
 	}
+	p.begun, p.read, p.asked = now, -has, d
 	return d
 }
 
@@ -86,12 +98,15 @@ func (p *pacer) measure(now time.Time) {
 }
 
 // wanted is the sleep that lets drainAim pile up. At a rate that takes longer than the longest sleep for it, the sleep
-// grows with the rate: a server with time to spare gains little by it, and its rows wait.
+// grows with the rate: a server with time to spare gains little by it, and its rows wait. Rows that are late lose
+// nothing by it, and a server that is slow because it lacks CPU needs it most.
 func (p *pacer) wanted() time.Duration {
 	const whole = drainAim / 2 / (float64(longest) / float64(time.Second)) // the rate from which on it is the longest
-	aim := time.Duration(drainAim / p.rate * float64(time.Second))
-	slow := time.Duration(p.rate / whole * float64(longest))
-	return min(aim, slow, longest)
+	seconds := min(drainAim/p.rate, longest.Seconds())
+	if !p.late {
+		seconds = min(seconds, p.rate/whole*longest.Seconds())
+	}
+	return time.Duration(seconds * float64(time.Second))
 }
 
 // finish counts the cycle that has ended, and judges the sleep after some of them.
@@ -99,37 +114,45 @@ func (p *pacer) finish(now time.Time, has int) {
 	if p.begun.IsZero() {
 		return
 	}
-	sum := &p.full
-	if p.half {
-		sum = &p.halved
-	}
-	sum.n++
-	sum.took += now.Sub(p.begun)
-	sum.bytes += p.read + has
-	n := p.full.n + p.halved.n
-	if n < quick || p.found && n < trial || p.full.n == 0 || p.halved.n == 0 {
+	p.cycles.add(p.asked, now.Sub(p.begun), p.read+has)
+	if n := p.cycles.n; n < quick || p.found && n < trial {
 		return
 	}
-	switch used := used(p.full, p.halved); { // thresholds apart, so that noise does not make it swing
-	case used > 0.95:
+	// Where other processes want the CPU, a cycle says little: only what is beyond doubt makes the sleep shorter.
+	used, doubt := p.cycles.used()
+	atMost := used + certain*max(doubt-littleDoubt, 0)
+	switch { // thresholds apart, so that noise does not make it swing
+	case atMost < 0.5:
+		p.limit /= 3
+	case atMost < 0.85:
+		p.limit = p.limit * 2 / 3
+	case used > 0.95 || used+doubt > 1:
 		p.found = true
 		p.limit = min(longest, p.limit*5/4)
-	case used < 0.5:
-		p.limit /= 3
-	case used < 0.85:
-		p.limit = p.limit * 2 / 3
 	}
 	if p.limit < shortest {
 		p.limit, p.found, p.resting = 4*shortest, false, now.Add(rest)
 	}
-	p.full, p.halved = cycles{}, cycles{}
+	p.cycles = cycles{}
 }
 
 // used is how much of the longer sleeps the server made use of: what the time by which they are longer brought, against
-// what the same time brings on average. Where the queues are full before the sleep ends, it brings nothing.
-func used(full, halved cycles) float64 {
-	longer, more := full.mean()
-	shorter, less := halved.mean()
-	average := float64(full.bytes+halved.bytes) / (full.took + halved.took).Seconds()
-	return (more - less) / ((longer - shorter) * average)
+// what the same time brings on average. Where the queues are full before the sleep ends, it brings nothing. doubt is
+// the standard error of it.
+//
+// It is a regression, on the sleep that was asked for, of what a cycle brought beyond what its time brings on average.
+// A cycle's time is not what the reader chose: the longer the server lacks CPU, the longer a cycle takes and the less
+// it brings, whatever the sleep.
+func (c *cycles) used() (used, doubt float64) {
+	rate := c.bytes / c.took
+	spread := c.askedAsked - c.asked*c.asked/c.n
+	if c.bytes == 0 || spread <= 0 {
+		return 1, math.Inf(1) // nothing can be said
+	}
+	beyondBeyond := c.bytesBytes - 2*rate*c.tookBytes + rate*rate*c.tookTook
+	askedBeyond := c.askedBytes - rate*c.askedTook
+	slope := askedBeyond / spread
+	deviation := math.Sqrt(max(beyondBeyond-slope*askedBeyond, 0) / (c.n - 2) / spread)
+	longer := rate * max((c.askedTook-c.asked*c.took/c.n)/spread, 1) // what a second more of sleep would bring
+	return 1 + slope/longer, deviation / longer
 }

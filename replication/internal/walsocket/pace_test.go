@@ -1,6 +1,7 @@
 package walsocket
 
 import (
+	"math/rand"
 	"testing"
 	"time"
 
@@ -16,11 +17,31 @@ type server struct {
 	over    time.Duration // what a sleep takes beyond what was asked for
 	waiting float64
 	clock   time.Time
+
+	// Other processes want the CPU, too, where this is set: both sides get it in turns of uneven lengths.
+	busy  *rand.Rand
+	turn  bool          // the server's
+	until time.Duration // the end of the turn
+	spent time.Duration
 }
 
 func (s *server) pass(d time.Duration) {
-	s.clock = s.clock.Add(d)
-	s.waiting = min(s.holds, s.waiting+s.rate*d.Seconds())
+	if s.busy == nil {
+		s.clock = s.clock.Add(d)
+		s.waiting = min(s.holds, s.waiting+s.rate*d.Seconds())
+		return
+	}
+	for d > 0 {
+		if s.spent >= s.until {
+			s.turn = !s.turn
+			s.until += time.Duration(s.busy.ExpFloat64() * float64(6*time.Millisecond))
+		}
+		part := min(d, s.until-s.spent)
+		if s.turn {
+			s.waiting = min(s.holds, s.waiting+s.rate*part.Seconds())
+		}
+		s.clock, s.spent, d = s.clock.Add(part), s.spent+part, d-part
+	}
 }
 
 // read has p's reader read for a time, and returns how fast that was, and how it slept.
@@ -31,6 +52,9 @@ func (s *server) read(p *pacer, long time.Duration) (rate float64, sleeps int, l
 			if d := p.sleep(s.clock, int(s.waiting)); d > 0 {
 				sleeps++
 				longest = max(longest, d)
+				if s.busy != nil {
+					d += time.Duration(s.busy.ExpFloat64() * float64(4*time.Millisecond)) // until the reader has a turn
+				}
 				s.pass(d + s.over)
 			}
 		}
@@ -119,4 +143,34 @@ func TestPaceFindsItsLengthAgain(t *testing.T) {
 	s.read(p, 3*time.Second)
 	_, _, long := s.read(p, time.Second)
 	require.GreaterOrEqual(t, long, 15*time.Millisecond)
+}
+
+// TestPaceOnABusyMachine: where other processes want the CPU, too, what a sleep brings is chance. Short sleeps would
+// cost more CPU, of both sides, where it lacks already.
+func TestPaceOnABusyMachine(t *testing.T) {
+	for seed := range int64(8) {
+		s := &server{rate: 100 * mega, holds: 4 * mega, work: 500 * mega, clock: time.Unix(1, 0)}
+		s.over, s.busy = 60*time.Microsecond, rand.New(rand.NewSource(seed))
+		p := &pacer{limit: first, late: true}
+		short := 0
+		for range 100 {
+			s.read(p, 100*time.Millisecond)
+			if p.limit < 5*time.Millisecond {
+				short++
+			}
+		}
+		require.LessOrEqual(t, short, 10, "seed %d: tenths of a second, of 100, with short sleeps", seed)
+	}
+}
+
+// TestPaceSleepsWhereRowsAreLate: however few bytes come, they were committed long ago.
+func TestPaceSleepsWhereRowsAreLate(t *testing.T) {
+	s := &server{rate: mega, holds: 4 * mega, work: 500 * mega, clock: time.Unix(1, 0)}
+	p := &pacer{limit: first, late: true}
+	_, sleeps, long := s.read(p, 3*time.Second)
+	require.Greater(t, sleeps, 100)
+	require.GreaterOrEqual(t, long, first)
+	p.late = false
+	_, sleeps, _ = s.read(p, 3*time.Second)
+	require.Zero(t, sleeps)
 }

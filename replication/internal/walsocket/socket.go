@@ -62,6 +62,10 @@ func (s *Socket) Stream(onWait func()) {
 	}
 }
 
+// Late takes whether what arrives now was committed long ago. Then it does not matter when it is read, so the reader
+// sleeps however slow the server is. Late belongs to the goroutine that reads.
+func (s *Socket) Late(late bool) { s.pace.late = late }
+
 func (s *Socket) Read(p []byte) (int, error) {
 	if s.rp < s.wp {
 		n := copy(p, s.buf[s.rp:s.wp])
