@@ -241,13 +241,16 @@ func (c *Client) Each(ctx context.Context, topics []string, see func(*kgo.Record
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			end := ends[r.Topic][r.Partition]
-			if r.Offset >= end {
-				return // appended after we looked
+			if end == 0 {
+				return // read to its end
 			}
-			if !r.Attrs.IsControl() {
+			if r.Offset < end && !r.Attrs.IsControl() {
 				see(r)
 			}
-			if r.Offset == end-1 {
+			// The record at the end may never come: the transaction that was open when we looked was aborted since. Its
+			// marker comes instead.
+			if r.Offset >= end-1 {
+				ends[r.Topic][r.Partition] = 0
 				left--
 			}
 		})
