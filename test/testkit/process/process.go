@@ -67,8 +67,7 @@ func Start(opts Options) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{
-		dir: dir, http: "http://" + listen,
-		web: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Second},
+		dir: dir, http: "http://" + listen, web: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 	out, err := os.Create(dir.Join("stdout"))
 	if err != nil {
@@ -138,18 +137,26 @@ func (p *Process) Ready(ctx context.Context) error {
 	}
 }
 
-// IsReady asks /readyz once and returns what it says.
+// IsReady asks /readyz once and returns what it says. It does not wait for long: a frozen process does not answer.
 func (p *Process) IsReady() (bool, string) {
-	code, body, err := p.Get("/readyz")
+	code, body, err := p.get("/readyz", 2*time.Second)
 	if err != nil {
 		return false, err.Error()
 	}
 	return code == http.StatusOK, strings.TrimSpace(body)
 }
 
-// Get asks the process's HTTP server.
-func (p *Process) Get(path string) (int, string, error) {
-	resp, err := p.web.Get(p.http + path)
+// Get asks the process's HTTP server. On a busy machine an answer may take seconds.
+func (p *Process) Get(path string) (int, string, error) { return p.get(path, 20*time.Second) }
+
+func (p *Process) get(path string, limit time.Duration) (int, string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.http+path, http.NoBody)
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := p.web.Do(req)
 	if err != nil {
 		return 0, "", err
 	}
