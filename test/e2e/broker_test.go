@@ -41,7 +41,7 @@ func TestBrokerUnavailable(t *testing.T) {
 
 	broker.Away(false)
 	r.Logf("written: %+v", writers.Stop())
-	require.NoError(t, p.Ready(r.within(20*time.Second)))
+	require.NoError(t, p.Ready(r.within(patience)))
 	require.Zero(t, r.verdict().Duplicates, "the producer is idempotent and the process the same")
 }
 
@@ -61,7 +61,7 @@ func TestBrokerAppendsWithoutResponse(t *testing.T) {
 	time.Sleep(time.Second)
 	for range 3 {
 		hold := broker.HoldProduceResponse()
-		require.NoError(t, hold.Wait(r.within(10*time.Second)))
+		require.NoError(t, hold.Wait(r.within(patience)))
 		r.pause(10*time.Millisecond, 300*time.Millisecond)
 		p.Kill()
 		hold.Release()

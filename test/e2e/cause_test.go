@@ -47,7 +47,7 @@ func requireWhy(t *testing.T, r *rig, p *process.Process, words ...string) {
 	why, err := process.Start(process.Options{Args: []string{"status", "--why"}, Env: env})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = why.Close() })
-	code, err := why.Wait(10 * time.Second)
+	code, err := why.Wait(patience)
 	require.NoError(t, err)
 	require.Zero(t, code)
 	for _, w := range words {
@@ -106,7 +106,7 @@ func TestCauses(t *testing.T) {
 
 	r.insert(kind+"_missing", 1)
 	awaitCause(t, p, "topic_missing", kind+"_missing.events")
-	require.NoError(t, r.kafka.Create(r.within(10*time.Second), kafkaclient.Topic{Name: kind + "_missing.events"}))
+	require.NoError(t, r.kafka.Create(r.within(patience), kafkaclient.Topic{Name: kind + "_missing.events"}))
 	awaitCause(t, p, "idle")
 
 	const id = "00000000-0000-4000-8000-000000000bad"
@@ -116,12 +116,12 @@ func TestCauses(t *testing.T) {
 	requireWhy(t, r, p, "bad_row: ", id)
 
 	p.Kill()
-	_, err = p.Wait(5 * time.Second)
+	_, err = p.Wait(patience)
 	require.NoError(t, err)
 	gone, err := process.Start(process.Options{Args: []string{"status", "--why"}, Env: r.env})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = gone.Close() })
-	code, err := gone.Wait(10 * time.Second)
+	code, err := gone.Wait(patience)
 	require.NoError(t, err)
 	require.Zero(t, code)
 	require.Contains(t, gone.Stdout(), "no_consumer: No session reads the slot") // since when is known from PG 17 on

@@ -32,7 +32,7 @@ func (all relays) leaderOf(c *kafka.Cluster, round int) *kafka.Broker {
 	r := all[round%len(all)]
 	r.Helper()
 	require.NoError(r, c.AwaitInSync(r.within(90*time.Second)), "all replicas in sync before the next fault")
-	id, err := c.Leader(r.within(10*time.Second), r.oracle.Topics()[0], int32(round%3))
+	id, err := c.Leader(r.within(patience), r.oracle.Topics()[0], int32(round%3))
 	require.NoError(r, err)
 	return c.Node(id)
 }
@@ -100,7 +100,7 @@ func (r *rig) transactionCoordinator(c *kafka.Cluster) *kafka.Broker {
 	require.NoError(r, connect(r.T, r.db.DSN).QueryRow(r.Context(),
 		"SELECT system_identifier::text FROM pg_control_system()").Scan(&system))
 	id := "cdc-outbox." + system + "." + r.db.Slot
-	found := c.Admin().FindTxnCoordinators(r.within(10*time.Second), id)
+	found := c.Admin().FindTxnCoordinators(r.within(patience), id)
 	require.NoError(r, found[id].Err)
 	return c.Node(found[id].NodeID)
 }

@@ -36,7 +36,7 @@ func TestDeadLetters(t *testing.T) {
 					headers json, created_at text)`)
 			kind := testkit.Name(t)
 			topic, letters := kind+".events", kind+".letters"
-			require.NoError(t, c.Create(within(t, 30*time.Second), kafkaclient.Topic{
+			require.NoError(t, c.Create(within(t, patience), kafkaclient.Topic{
 				Name: topic, Configs: map[string]string{"max.message.bytes": "2000"},
 			},
 				kafkaclient.Topic{Name: letters, Partitions: 3}))
@@ -70,7 +70,7 @@ func TestDeadLetters(t *testing.T) {
 				var records []*kgo.Record
 				require.Eventually(t, func() bool {
 					var err error
-					records, err = committed.Read(r.within(20*time.Second), topic)
+					records, err = committed.Read(r.within(patience), topic)
 					ids = nil
 					for _, rec := range records {
 						if rec.Attrs.IsControl() {
@@ -83,7 +83,7 @@ func TestDeadLetters(t *testing.T) {
 						}
 					}
 					return err == nil && len(ids) >= n
-				}, 30*time.Second, 200*time.Millisecond)
+				}, patience, 200*time.Millisecond)
 				return ids
 			}
 			require.Equal(t, []string{"good0", "good1", "good2", "good3", "good4", "good5"}, published(len(bad)))
@@ -91,7 +91,7 @@ func TestDeadLetters(t *testing.T) {
 				p, err := process.Start(process.Options{Args: append([]string{"dead-letter"}, args...), Env: r.env})
 				require.NoError(t, err)
 				defer p.Close()
-				got, err := p.Wait(60 * time.Second)
+				got, err := p.Wait(patience)
 				require.NoError(t, err)
 				require.Equal(t, code, got, p.Stdout()+p.Log())
 				return p.Stdout()

@@ -68,11 +68,11 @@ func TestExactlyOncePostgresCrashes(t *testing.T) {
 			p = r.launch()
 		}
 		r.pause(0, time.Second)
-		require.NoError(t, db.Start(r.within(30*time.Second)))
+		require.NoError(t, db.Start(r.within(patience)))
 	}
 	time.Sleep(time.Second)
 	r.Logf("written: %+v", writers.Stop())
-	require.NoError(t, p.Ready(r.within(30*time.Second)))
+	require.NoError(t, p.Ready(r.within(patience)))
 	r.once()
 }
 
@@ -88,20 +88,20 @@ func TestExactlyOnceFrozenZombie(t *testing.T) {
 	// Its records are appended, and it has not heard of it: whatever it does when it awakes, this transaction is open
 	// and its own.
 	hold := broker.HoldProduceResponse()
-	require.NoError(t, hold.Wait(r.within(10*time.Second)))
+	require.NoError(t, hold.Wait(r.within(patience)))
 	require.NoError(t, first.Signal(syscall.SIGSTOP))
 	hold.Release()
 	conn := connect(t, r.db.DSN)
 	_, err := conn.Exec(t.Context(),
 		`SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1 AND active`, r.db.Slot)
 	require.NoError(t, err)
-	require.NoError(t, second.Ready(r.within(30*time.Second)))
+	require.NoError(t, second.Ready(r.within(patience)))
 	time.Sleep(2 * time.Second)
 	require.NoError(t, first.Signal(syscall.SIGCONT))
 	require.Eventually(t, func() bool {
 		_, why := first.IsReady()
 		return strings.Contains(why, "the slot is held by")
-	}, 20*time.Second, 50*time.Millisecond)
+	}, patience, 50*time.Millisecond)
 	require.Contains(t, first.Log(), "which has committed up to")
 	require.Contains(t, first.Log(), fmt.Sprintf("pid %d", second.PID()), "it names its successor")
 	r.Logf("the zombie: %s", first.LogTail(1))
@@ -119,11 +119,11 @@ func TestExactlyOnceKafkaKilled(t *testing.T) {
 	for range soak(2, 1) {
 		r.pause(1500*time.Millisecond, 2500*time.Millisecond)
 		r.kafka.Brokers[0].Kill()
-		require.NoError(t, r.kafka.Brokers[0].Start(r.within(60*time.Second)))
+		require.NoError(t, r.kafka.Brokers[0].Start(r.within(patience)))
 	}
 	time.Sleep(2 * time.Second)
 	r.Logf("written: %+v", writers.Stop())
-	require.NoError(t, p.Ready(r.within(60*time.Second)))
+	require.NoError(t, p.Ready(r.within(patience)))
 	r.once()
 }
 
@@ -147,7 +147,7 @@ func TestExactlyOnceTransactionLargerThanWindow(t *testing.T) {
 	client, err := kafkaclient.New(r.kafka.Addrs(), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	require.NoError(t, err)
 	defer client.Close()
-	records, err := client.Read(r.within(30*time.Second), topic)
+	records, err := client.Read(r.within(patience), topic)
 	require.NoError(t, err)
 	require.Len(t, records, 50_100)
 }
@@ -215,7 +215,7 @@ func TestExactlyOnceLatency(t *testing.T) {
 		}
 	}()
 	var took []time.Duration
-	ctx := r.within(60 * time.Second)
+	ctx := r.within(patience)
 	for len(took) < n {
 		fetches := consumer.PollFetches(ctx)
 		require.NoError(t, ctx.Err())
@@ -243,7 +243,7 @@ func TestExactlyOnceTransactionTimesOut(t *testing.T) {
 	t.Parallel()
 	c, _ := sharedKafka(t)
 	topic := testkit.Name(t) + ".events"
-	require.NoError(t, c.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: topic, Partitions: 3}))
+	require.NoError(t, c.Create(within(t, patience), kafkaclient.Topic{Name: topic, Partitions: 3}))
 	line := &frozenLine{conns: map[net.Conn]bool{}}
 	acked := make(chan int, 1000)
 	p, err := producer.New(producer.Config{
@@ -255,7 +255,7 @@ func TestExactlyOnceTransactionTimesOut(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	_, _, err = p.Begin(within(t, 20*time.Second), producer.Owner{TransactionalID: topic, SystemID: "1"})
+	_, _, err = p.Begin(within(t, patience), producer.Owner{TransactionalID: topic, SystemID: "1"})
 	require.NoError(t, err)
 	send := func(from, to int) {
 		for i := from; i < to; i++ {
@@ -268,17 +268,17 @@ func TestExactlyOnceTransactionTimesOut(t *testing.T) {
 	}
 	send(0, 50)
 	p.Mark()
-	require.NoError(t, p.Drain(within(t, 20*time.Second)))
+	require.NoError(t, p.Drain(within(t, patience)))
 	send(50, 100) // no mark: it stays open
 	time.Sleep(500 * time.Millisecond)
 	line.freeze(true)
 	time.Sleep(6 * time.Second) // the coordinator looks every second, see sharedKafka
 	line.freeze(false)
 	p.Mark()
-	require.NoError(t, p.Drain(within(t, 60*time.Second)))
+	require.NoError(t, p.Drain(within(t, patience)))
 	send(100, 150)
 	p.Mark()
-	require.NoError(t, p.Drain(within(t, 20*time.Second)))
+	require.NoError(t, p.Drain(within(t, patience)))
 	stop()
 	require.NoError(t, <-ended)
 
@@ -286,7 +286,7 @@ func TestExactlyOnceTransactionTimesOut(t *testing.T) {
 	require.NoError(t, err)
 	defer client.Close()
 	seen := map[string][]string{}
-	records, err := client.Read(within(t, 30*time.Second), topic)
+	records, err := client.Read(within(t, patience), topic)
 	require.NoError(t, err)
 	for _, rec := range records {
 		seen[string(rec.Key)] = append(seen[string(rec.Key)], string(rec.Value))
@@ -298,7 +298,7 @@ func TestExactlyOnceTransactionTimesOut(t *testing.T) {
 		}
 		require.Equal(t, want, seen[fmt.Sprint("k", k)])
 	}
-	all, err := c.Read(within(t, 30*time.Second), topic)
+	all, err := c.Read(within(t, patience), topic)
 	require.NoError(t, err)
 	require.Greater(t, len(all), 150, "a transaction was aborted")
 }

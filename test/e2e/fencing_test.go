@@ -37,7 +37,7 @@ func newTwins(t *testing.T, s surroundings) *twins {
 		p.lines[i], dsn = postgresProxy(t, p.db)
 		p.instances[i] = p.launch(map[string]string{"CDC_OUTBOX_POSTGRES_DSN": dsn})
 		if i == 0 {
-			require.NoError(t, p.instances[0].Ready(p.within(30*time.Second)))
+			require.NoError(t, p.instances[0].Ready(p.within(patience)))
 		}
 	}
 	p.awaitWaiting(1)
@@ -52,7 +52,7 @@ func (p *twins) waits(i int) bool {
 
 func (p *twins) awaitWaiting(i int) {
 	p.Helper()
-	require.Eventually(p, func() bool { return p.waits(i) }, 30*time.Second, 20*time.Millisecond,
+	require.Eventually(p, func() bool { return p.waits(i) }, patience, 20*time.Millisecond,
 		"instance %d waits for the slot", i)
 }
 
@@ -68,7 +68,7 @@ func (p *twins) end() {
 func (p *twins) awaitChange() {
 	p.Helper()
 	p.holds = 1 - p.holds
-	require.NoError(p, p.instances[p.holds].Ready(p.within(30*time.Second)))
+	require.NoError(p, p.instances[p.holds].Ready(p.within(patience)))
 }
 
 // change has the slot change hands by the accident named, and returns when the loser waits for it.
@@ -86,7 +86,7 @@ func (p *twins) change(accident string) {
 				p.end()
 			}
 			return false
-		}, 60*time.Second, 100*time.Millisecond)
+		}, patience, 100*time.Millisecond)
 		p.awaitChange()
 	case "frozen":
 		require.NoError(p, p.instances[loser].Signal(syscall.SIGSTOP))
@@ -173,7 +173,7 @@ func TestFencingExactlyOnceForEver(t *testing.T) {
 			p.change(accident)
 		}
 		p.Logf("written: %+v", writers.Stop())
-		require.NoError(t, p.oracle.AwaitCaughtUp(p.within(60*time.Second)))
+		require.NoError(t, p.oracle.AwaitCaughtUp(p.within(patience)))
 		for _, accident := range accidents {
 			p.change(accident)
 		}

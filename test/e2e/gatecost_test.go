@@ -49,8 +49,8 @@ func TestGateLatency(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, topic := range topics {
-		require.NoError(t, p.kafka.Await(p.within(60*time.Second), int64(n), topic))
-		all, err := p.kafka.Read(p.within(60*time.Second), topic)
+		require.NoError(t, p.kafka.Await(p.within(patience), int64(n), topic))
+		all, err := p.kafka.Read(p.within(patience), topic)
 		require.NoError(t, err)
 		var took []float64
 		for _, r := range all[min(perSecond, len(all)/5):] { // the first create topics and connections

@@ -40,7 +40,7 @@ func (p *pair) awaitSlot() {
 			p.insert(p.kind, 1) // which moves it on
 		}
 		return err == nil && kept
-	}, 60*time.Second, 500*time.Millisecond, "the standby has the slot")
+	}, patience, 500*time.Millisecond, "the standby has the slot")
 }
 
 // receiver is the process of the standby that receives the log, once it streams.
@@ -50,7 +50,7 @@ func (p *pair) receiver() (pid int) {
 		err := connect(p.T, p.standby.DSN).QueryRow(p.Context(),
 			`SELECT pid FROM pg_stat_wal_receiver WHERE status = 'streaming'`).Scan(&pid)
 		return err == nil
-	}, 30*time.Second, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 	return pid
 }
 
@@ -59,7 +59,7 @@ func (p *pair) ids(dsn string) (rows, records []string) {
 	p.Helper()
 	require.NoError(p, connect(p.T, dsn).QueryRow(p.Context(),
 		`SELECT coalesce(array_agg(id::text), '{}') FROM outbox`).Scan(&rows))
-	all, err := p.kafka.Read(p.within(30*time.Second), p.topic)
+	all, err := p.kafka.Read(p.within(patience), p.topic)
 	require.NoError(p, err)
 	for _, r := range all {
 		records = append(records, headerOf(r, "id"))
@@ -90,7 +90,7 @@ func (p *pair) writeWaiting() {
 		err := connect(p.T, p.db.DSN).QueryRow(p.Context(),
 			`SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')`).Scan(&waits)
 		return err == nil && waits
-	}, 20*time.Second, 50*time.Millisecond, "the writer waits in COMMIT")
+	}, patience, 50*time.Millisecond, "the writer waits in COMMIT")
 }
 
 // TestFailoverUndoesNothingPublished: a writer waits in COMMIT for a synchronous standby that does not get its row, the
@@ -106,22 +106,22 @@ func TestFailoverUndoesNothingPublished(t *testing.T) {
 					p.env["CDC_OUTBOX_POSTGRES_WAIT_FOR_STANDBYS"] = "synchronous_standby_names"
 				}
 				p.env["CDC_OUTBOX_HTTP_STALL"] = "2s"
-				require.NoError(t, p.db.Server.Configure(p.within(10*time.Second),
+				require.NoError(t, p.db.Server.Configure(p.within(patience),
 					map[string]string{"synchronous_standby_names": "FIRST 1 (standby)"}))
 				c := p.start(env)
 				p.insert(p.kind, 20)
 				p.awaitSlot()
 				rows, _ := p.ids(p.db.DSN)
-				require.NoError(t, p.kafka.Await(p.within(30*time.Second), int64(len(rows)), p.topic))
+				require.NoError(t, p.kafka.Await(p.within(patience), int64(len(rows)), p.topic))
 
 				receiver := p.receiver()
 				require.NoError(t, syscall.Kill(receiver, syscall.SIGSTOP))
 				p.writeWaiting()
 				if gate {
-					awaitNotReady(t, c, 20*time.Second, `standby "standby" has flushed`)
+					awaitNotReady(t, c, patience, `standby "standby" has flushed`)
 					require.Equal(t, "physical_standbys", waits(t, c)[0]["kind"])
 				} else {
-					require.NoError(t, p.kafka.Await(p.within(20*time.Second), int64(len(rows)+1), p.topic))
+					require.NoError(t, p.kafka.Await(p.within(patience), int64(len(rows)+1), p.topic))
 				}
 				p.db.Kill()
 				require.NoError(t, syscall.Kill(receiver, syscall.SIGKILL)) // with what lies in its socket
@@ -137,8 +137,8 @@ func TestFailoverUndoesNothingPublished(t *testing.T) {
 func (p *pair) promote() {
 	p.Helper()
 	require.Eventually(p, func() bool {
-		return p.standby.Promote(p.within(30*time.Second)) == nil
-	}, 60*time.Second, 500*time.Millisecond)
+		return p.standby.Promote(p.within(patience)) == nil
+	}, patience, 500*time.Millisecond)
 }
 
 func (p *pair) afterGhost(c *process.Process, gate bool) {
@@ -154,13 +154,13 @@ func (p *pair) afterGhost(c *process.Process, gate bool) {
 	}
 	p.insert(p.kind, 10)
 	var rows, records []string
-	until(p.T, 60*time.Second, 500*time.Millisecond, func() (bool, string) {
+	until(p.T, patience, 500*time.Millisecond, func() (bool, string) {
 		rows, records = p.ids(p.db.DSN)
 		return len(records) >= len(rows), fmt.Sprintf("%d rows, %d records; %s", len(rows), len(records), c.LogTail(5))
 	})
 	require.Empty(p, without(records, rows), "events without a row")
 	require.Empty(p, without(rows, records), "rows without an event")
-	require.NoError(p, c.Ready(p.within(30*time.Second)))
+	require.NoError(p, c.Ready(p.within(patience)))
 	p.command(0, "repair", "--ghosts")
 }
 
@@ -173,14 +173,14 @@ func TestStandbyHoldsEverythingUntilItReturns(t *testing.T) {
 	p.env["CDC_OUTBOX_HTTP_STALL"] = "2s"
 	c := p.start()
 	p.insert(p.kind, 5)
-	require.NoError(t, p.kafka.Await(p.within(30*time.Second), 5, p.topic))
+	require.NoError(t, p.kafka.Await(p.within(patience), 5, p.topic))
 	waited, err := c.Metric("cdc_outbox_standby_wait_seconds_total")
 	require.NoError(t, err)
 	require.Less(t, waited, 5.0)
 
-	require.NoError(t, p.standby.Stop(p.within(30*time.Second), postgres.Fast))
+	require.NoError(t, p.standby.Stop(p.within(patience), postgres.Fast))
 	p.insert(p.kind, 5)
-	awaitNotReady(t, c, 20*time.Second, `no standby with the application_name "standby" is connected`)
+	awaitNotReady(t, c, patience, `no standby with the application_name "standby" is connected`)
 	w := waits(t, c)
 	require.Equal(t, "physical_standbys", w[0]["kind"])
 	require.NotEmpty(t, w[0]["next"])
@@ -197,10 +197,10 @@ func TestStandbyHoldsEverythingUntilItReturns(t *testing.T) {
 	require.Zero(t, code)
 
 	c = p.launch()
-	awaitNotReady(t, c, 20*time.Second, `no standby with the application_name "standby" is connected`)
-	require.NoError(t, p.standby.Start(p.within(30*time.Second)))
-	require.NoError(t, p.kafka.Await(p.within(30*time.Second), 10, p.topic))
-	require.NoError(t, c.Ready(p.within(30*time.Second)))
+	awaitNotReady(t, c, patience, `no standby with the application_name "standby" is connected`)
+	require.NoError(t, p.standby.Start(p.within(patience)))
+	require.NoError(t, p.kafka.Await(p.within(patience), 10, p.topic))
+	require.NoError(t, c.Ready(p.within(patience)))
 	reconnects, err := c.Metric(`cdc_outbox_reconnects_total{side="postgres"}`)
 	require.NoError(t, err)
 	require.Zero(t, reconnects, "status updates went on")
@@ -216,12 +216,12 @@ func TestGateLeavesToTheServerWhatItDoes(t *testing.T) {
 	p.env["CDC_OUTBOX_POSTGRES_WAIT_FOR_STANDBYS"] = "standby"
 	c := p.start()
 	p.insert(p.kind, 5)
-	require.NoError(t, p.kafka.Await(p.within(30*time.Second), 5, p.topic))
+	require.NoError(t, p.kafka.Await(p.within(patience), 5, p.topic))
 	require.Contains(t, c.Log(), "the server holds the stream back for the standbys")
 	p.command(0, "check")
-	require.NoError(t, p.standby.Stop(p.within(30*time.Second), postgres.Fast))
+	require.NoError(t, p.standby.Stop(p.within(patience), postgres.Fast))
 	p.insert(p.kind, 5)
-	until(t, 20*time.Second, 100*time.Millisecond, func() (bool, string) {
+	until(t, patience, 100*time.Millisecond, func() (bool, string) {
 		w := waits(t, c)
 		return len(w) > 0 && w[0]["kind"] == "physical_standbys", fmt.Sprint(w)
 	})
@@ -232,9 +232,9 @@ func TestGateLeavesToTheServerWhatItDoes(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, code)
 	c = p.launch(map[string]string{"CDC_OUTBOX_POSTGRES_WAIT_FOR_STANDBYS": "", "CDC_OUTBOX_HTTP_STALL": "2s"})
-	awaitNotReady(t, c, 20*time.Second, `no standby uses slot "standby"`) // nothing is received that would ask
-	require.NoError(t, p.standby.Start(p.within(30*time.Second)))
-	require.NoError(t, p.kafka.Await(p.within(30*time.Second), 10, p.topic))
+	awaitNotReady(t, c, patience, `no standby uses slot "standby"`) // nothing is received that would ask
+	require.NoError(t, p.standby.Start(p.within(patience)))
+	require.NoError(t, p.kafka.Await(p.within(patience), 10, p.topic))
 }
 
 // TestGateNeedsRights: a role that may not see how far the standbys are is refused with the command to paste.

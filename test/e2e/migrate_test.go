@@ -202,7 +202,7 @@ func (m *move) debezium(more ...string) (stop func()) {
 	m.worker = java
 	stop = func() {
 		_ = java.Signal(syscall.SIGTERM)
-		if !java.Wait(30 * time.Second) {
+		if !java.Wait(patience) {
 			java.Kill()
 			m.Error("Debezium did not stop")
 		}

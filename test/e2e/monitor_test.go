@@ -117,11 +117,11 @@ func TestMonitorSendsEachAlertOnce(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			return len(h.got(alert)) >= len(posted)
-		}, 15*time.Second, 20*time.Millisecond, what)
+		}, patience, 20*time.Millisecond, what)
 		require.Equal(t, posted, h.got(alert), what)
 	}
 	r.insert(kind, 1) // so that the producer has met the broker
-	require.NoError(t, r.kafka.Await(r.within(30*time.Second), 1, topic))
+	require.NoError(t, r.kafka.Await(r.within(patience), 1, topic))
 	broker.Stall(true)
 	r.insert(kind, 3)
 	awaitCause(t, p, "unacknowledged")
@@ -131,11 +131,11 @@ func TestMonitorSendsEachAlertOnce(t *testing.T) {
 	writeWAL(t, filler, 11<<20)
 	await("beyond the critical threshold", "firing warn", "firing critical")
 	broker.Stall(false)
-	require.NoError(t, r.kafka.Await(r.within(30*time.Second), 4, topic))
+	require.NoError(t, r.kafka.Await(r.within(patience), 4, topic))
 	require.Eventually(t, func() bool { // restart_lsn moves with the running-xacts record of a checkpoint
 		db.Exec(t, "CHECKPOINT")
 		return len(h.got(alert)) > 2
-	}, 30*time.Second, 200*time.Millisecond)
+	}, patience, 200*time.Millisecond)
 	await("all is well again", "firing warn", "firing critical", "resolved critical")
 	require.Zero(t, fires(t, p, alert))
 	time.Sleep(2 * time.Second)
@@ -203,7 +203,7 @@ func TestMonitorForecast(t *testing.T) {
 	require.NotZero(t, forecast, "there was a forecast")
 	require.InEpsilon(t, left, forecast, 0.3)
 	require.Contains(t, h.got("slot_time_to_limit"), "firing critical")
-	code, err := p.Wait(20 * time.Second)
+	code, err := p.Wait(patience)
 	require.NoError(t, err)
 	require.Equal(t, 3, code)
 	require.Equal(t, []string{"resolved critical", "firing critical"}, h.got("connector_stopped"),

@@ -52,17 +52,17 @@ func TestPostgresCrashesUnderConnector(t *testing.T) {
 	writers := r.oracle.StartWriters(oracle.Load{Prepared: true})
 	for _, stop := range []func(){
 		db.Kill,
-		func() { require.NoError(t, db.Stop(r.within(30*time.Second), postgres.Immediate)) },
-		func() { require.NoError(t, db.Stop(r.within(30*time.Second), postgres.Fast)) },
+		func() { require.NoError(t, db.Stop(r.within(patience), postgres.Immediate)) },
+		func() { require.NoError(t, db.Stop(r.within(patience), postgres.Fast)) },
 	} {
 		r.pause(1500*time.Millisecond, 2500*time.Millisecond)
 		stop()
 		r.pause(0, time.Second)
-		require.NoError(t, db.Start(r.within(30*time.Second)))
+		require.NoError(t, db.Start(r.within(patience)))
 	}
 	time.Sleep(time.Second)
 	r.Logf("written: %+v", writers.Stop())
-	require.NoError(t, p.Ready(r.within(30*time.Second)))
+	require.NoError(t, p.Ready(r.within(patience)))
 	require.Zero(t, r.verdict().Duplicates)
 }
 
@@ -91,7 +91,7 @@ func TestPostgresReceivesExactPositions(t *testing.T) {
 	writers := r.oracle.StartWriters(oracle.Load{})
 	time.Sleep(8 * time.Second)
 	writers.Stop()
-	require.NoError(t, r.oracle.AwaitCaughtUp(r.within(30*time.Second)))
+	require.NoError(t, r.oracle.AwaitCaughtUp(r.within(patience)))
 	truth, err := r.oracle.Truth(t.Context(), &oracle.Report{})
 	require.NoError(t, err)
 	allowed := map[oracle.LSN]bool{begun: true}
@@ -158,7 +158,7 @@ func TestPostgresIdleOutboxInBusyCluster(t *testing.T) {
 	conn := connect(t, db.DSN)
 	began := time.Now()
 	retained := int64(-1)
-	until(t, 90*time.Second, 200*time.Millisecond, func() (bool, string) {
+	until(t, patience, 200*time.Millisecond, func() (bool, string) {
 		require.NoError(t, conn.QueryRow(t.Context(),
 			`SELECT (pg_current_wal_lsn() - restart_lsn)::bigint FROM pg_replication_slots WHERE slot_name = $1`,
 			db.Slot).Scan(&retained))

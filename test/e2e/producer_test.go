@@ -163,7 +163,7 @@ func (l *load) check() {
 	for ticket, n := range l.acked {
 		require.Equal(l.t, 1, n, "ticket %d", ticket)
 	}
-	require.Eventually(l.t, func() bool { return len(l.p.Trouble()) == 0 }, 3*time.Second, 10*time.Millisecond,
+	require.Eventually(l.t, func() bool { return len(l.p.Trouble()) == 0 }, 30*time.Second, 10*time.Millisecond,
 		"trouble that is over")
 	l.t.Logf("%d records", len(l.sent))
 }
@@ -245,7 +245,7 @@ func TestProducerResumesOnRecreatedTopic(t *testing.T) {
 		require.Eventually(t, func() bool {
 			ts := l.p.Trouble()
 			return slices.ContainsFunc(ts, func(x producer.Trouble) bool { return x.Kind == wire.TopicMissing })
-		}, 20*time.Second, 10*time.Millisecond)
+		}, patience, 10*time.Millisecond)
 		l.deleteAcked()
 		require.NoError(t, c.Create(ctx, kafkaclient.Topic{Name: producerTopic, Partitions: 3}))
 	})

@@ -64,7 +64,7 @@ func (all relays) once() {
 		t.Logf("%s: written: %+v", r.name, r.writers.Stop())
 	}
 	for _, r := range all {
-		require.NoError(t, r.p.Ready(r.within(60*time.Second)))
+		require.NoError(t, r.p.Ready(r.within(patience)))
 		r.rig.once()
 		require.True(t, r.p.Running())
 	}

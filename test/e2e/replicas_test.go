@@ -28,7 +28,7 @@ func TestClusterTwoOfThreeBrokersDown(t *testing.T) {
 		down[1].Kill()
 		began := time.Now()
 		for _, r := range all {
-			why := awaitNotReady(t, r.p, 40*time.Second)
+			why := awaitNotReady(t, r.p, patience)
 			t.Logf("%s: not ready: %s", r.name, why)
 		}
 		// The waits name every partition; one of them must say that replicas are missing, and how to look at them.
@@ -40,7 +40,7 @@ func TestClusterTwoOfThreeBrokersDown(t *testing.T) {
 				}
 			}
 			return false
-		}, 40*time.Second, 100*time.Millisecond)
+		}, patience, 100*time.Millisecond)
 		var before []oracle.LSN
 		for _, r := range all {
 			before = append(before, confirmed(r.rig))

@@ -132,9 +132,13 @@ func (r *rig) start(more ...map[string]string) *process.Process {
 func (r *rig) startBinary(binary string, more ...map[string]string) *process.Process {
 	r.Helper()
 	p := r.launchBinary(binary, more...)
-	require.NoError(r, p.Ready(r.within(30*time.Second)))
+	require.NoError(r, p.Ready(r.within(patience)))
 	return p
 }
+
+// patience is how long a test waits for what should come. Where it comes, a long one costs nothing, and a busy machine
+// may need it.
+const patience = 90 * time.Second
 
 // within is a context with a limit that the test's end ends too.
 func (r *rig) within(d time.Duration) context.Context { return within(r.T, d) }
@@ -157,7 +161,7 @@ func plainRig(t *testing.T, db *testkit.Database) (r *rig, kind, topic string) {
 	c, _ := sharedKafka(t)
 	kind = testkit.Name(t)
 	topic = kind + ".events"
-	require.NoError(t, c.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: topic, Partitions: 3}))
+	require.NoError(t, c.Create(within(t, patience), kafkaclient.Topic{Name: topic, Partitions: 3}))
 	return &rig{T: t, db: db, kafka: c, began: time.Now(), env: map[string]string{
 		"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot,
 		"CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication, "CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0],
@@ -176,8 +180,8 @@ func (r *rig) insert(kind string, rows int) {
 // do not bound.
 func (r *rig) verdict() *oracle.Report {
 	r.Helper()
-	require.NoError(r, r.oracle.AwaitCaughtUp(r.within(60*time.Second)))
-	rep, err := r.oracle.Verdict(r.within(60 * time.Second))
+	require.NoError(r, r.oracle.AwaitCaughtUp(r.within(2*time.Minute)))
+	rep, err := r.oracle.Verdict(r.within(2 * time.Minute))
 	require.NoError(r, err)
 	r.Logf("after %v: %v", time.Since(r.began).Round(time.Second), rep)
 	require.NoError(r, rep.Err())

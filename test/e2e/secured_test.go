@@ -79,7 +79,7 @@ func startSecured(t *testing.T) *secured {
 			return s.line.Addr()
 		},
 	})
-	require.NoError(t, s.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: "cdc-outbox.positions"}))
+	require.NoError(t, s.Create(within(t, patience), kafkaclient.Topic{Name: "cdc-outbox.positions"}))
 	s.allow(t, kadm.NewACLs().TransactionalIDs("cdc-outbox.").ResourcePatternType(kadm.ACLPatternPrefixed).
 		Operations(kadm.OpWrite, kadm.OpDescribe))
 	s.allow(t, kadm.NewACLs().Groups("cdc-outbox.").ResourcePatternType(kadm.ACLPatternPrefixed).Operations(kadm.OpRead,
@@ -91,7 +91,7 @@ func startSecured(t *testing.T) *secured {
 
 func (s *secured) allow(t *testing.T, acl *kadm.ACLBuilder) {
 	t.Helper()
-	created, err := s.Admin().CreateACLs(within(t, 10*time.Second), acl.Allow("User:"+user).AllowHosts())
+	created, err := s.Admin().CreateACLs(within(t, patience), acl.Allow("User:"+user).AllowHosts())
 	require.NoError(t, err)
 	for _, c := range created {
 		require.NoError(t, c.Err)
@@ -103,11 +103,11 @@ func (s *secured) forbidWrite(t *testing.T, topic string) (give func()) {
 	t.Helper()
 	denial := kadm.NewACLs().Topics(topic).ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpWrite).
 		Deny("User:" + user).DenyHosts()
-	created, err := s.Admin().CreateACLs(within(t, 10*time.Second), denial)
+	created, err := s.Admin().CreateACLs(within(t, patience), denial)
 	require.NoError(t, err)
 	require.NoError(t, created[0].Err)
 	return func() {
-		deleted, err := s.Admin().DeleteACLs(within(t, 10*time.Second), denial)
+		deleted, err := s.Admin().DeleteACLs(within(t, patience), denial)
 		require.NoError(t, err)
 		require.NotEmpty(t, deleted)
 		require.Len(t, deleted[0].Deleted, 1)
@@ -117,7 +117,7 @@ func (s *secured) forbidWrite(t *testing.T, topic string) (give func()) {
 // setPassword sets the user's password at the broker.
 func (s *secured) setPassword(t *testing.T, password string) {
 	t.Helper()
-	set, err := s.Admin().AlterUserSCRAMs(within(t, 10*time.Second), nil, []kadm.UpsertSCRAM{{
+	set, err := s.Admin().AlterUserSCRAMs(within(t, patience), nil, []kadm.UpsertSCRAM{{
 		User: user, Mechanism: kadm.ScramSha512, Iterations: 4096, Password: password,
 	}})
 	require.NoError(t, err)
@@ -163,7 +163,7 @@ func (s *secured) rightTakenAway(t *testing.T) {
 	}
 	for _, r := range all {
 		topic := r.oracle.Topics()[0]
-		t.Logf("%s: not ready: %s", r.name, awaitNotReady(t, r.p, 20*time.Second, topic, "TOPIC_AUTHORIZATION_FAILED"))
+		t.Logf("%s: not ready: %s", r.name, awaitNotReady(t, r.p, patience, topic, "TOPIC_AUTHORIZATION_FAILED"))
 		remedy := ""
 		for _, w := range waits(t, r.p) {
 			if w["kind"] == "not_authorized" {
@@ -213,7 +213,7 @@ func (s *secured) passwordChanges(t *testing.T) {
 		time.Sleep(time.Second) // until the broker knows; open connections stay as they are
 		s.line.Reset()
 		for _, r := range all {
-			t.Logf("%s: not ready: %s", r.name, awaitNotReady(t, r.p, 20*time.Second, "SASL_AUTHENTICATION_FAILED"))
+			t.Logf("%s: not ready: %s", r.name, awaitNotReady(t, r.p, patience, "SASL_AUTHENTICATION_FAILED"))
 			w := waits(t, r.p)
 			require.NotEmpty(t, w)
 			require.Equal(t, "not_authenticated", w[0]["kind"])
@@ -252,13 +252,13 @@ func (s *secured) certificates(t *testing.T) {
 		time.Sleep(time.Second)
 		s.tls.Redirect(s.Brokers[0].Listener(bad.listener))
 		s.tls.Reset()
-		t.Logf("%s: not ready: %s", bad.listener, awaitNotReady(t, p, 30*time.Second, bad.says))
+		t.Logf("%s: not ready: %s", bad.listener, awaitNotReady(t, p, patience, bad.says))
 		w := waits(t, p)
 		require.NotEmpty(t, w)
 		require.Equal(t, "not_authenticated", w[0]["kind"])
 		t.Logf("next: %s", w[0]["next"])
 		require.Contains(t, w[0]["next"], bad.next)
-		count, err := s.Count(r.within(10*time.Second), r.oracle.Topics()...)
+		count, err := s.Count(r.within(patience), r.oracle.Topics()...)
 		require.NoError(t, err)
 		at, openings := confirmed(r), len(s.tls.Openings())
 		time.Sleep(soak(20*time.Second, 4*time.Second))
@@ -267,14 +267,14 @@ func (s *secured) certificates(t *testing.T) {
 		t.Logf("tried again %d times meanwhile", tried)
 		require.Positive(t, tried)
 		require.Equal(t, at, confirmed(r))
-		now, err := s.Count(r.within(10*time.Second), r.oracle.Topics()...)
+		now, err := s.Count(r.within(patience), r.oracle.Topics()...)
 		require.NoError(t, err)
 		require.Equal(t, count, now, "nothing reached a broker that could not prove itself")
 
 		s.checkRefuses(t, r, bad.says)
 		s.tls.Redirect(s.Brokers[0].Listener(tlsGood))
 		began := time.Now()
-		require.NoError(t, r.oracle.AwaitCaughtUp(r.within(60*time.Second)))
+		require.NoError(t, r.oracle.AwaitCaughtUp(r.within(patience)))
 		t.Logf("with a good certificate: confirmed again after %v", time.Since(began).Round(10*time.Millisecond))
 	}
 	for _, b := range s.tls.Openings() {
@@ -282,7 +282,7 @@ func (s *secured) certificates(t *testing.T) {
 	}
 	t.Logf("%d connections, all TLS", len(s.tls.Openings()))
 	r.Logf("written: %+v", writers.Stop())
-	require.NoError(t, p.Ready(r.within(30*time.Second)))
+	require.NoError(t, p.Ready(r.within(patience)))
 	r.once()
 }
 
@@ -292,7 +292,7 @@ func (s *secured) checkRefuses(t *testing.T, r *rig, says string) {
 	p, err := process.Start(process.Options{Args: []string{"check"}, Env: r.env})
 	require.NoError(t, err)
 	defer p.Close()
-	code, err := p.Wait(40 * time.Second)
+	code, err := p.Wait(patience)
 	require.NoError(t, err)
 	require.Contains(t, p.Stdout()+p.Log(), says)
 	require.Equal(t, 3, code, p.Stdout()+p.Log())

@@ -50,12 +50,12 @@ func oneSlotToTwo(t *testing.T, version string, exactlyOnce bool) {
 	require.False(t, ended(), "a transaction is open that began before the publications")
 	across := r.openTransaction()
 	before.commit("the last row of a transaction that was open when the publications were created")
-	require.Eventually(t, ended, 30*time.Second, 20*time.Millisecond)
+	require.Eventually(t, ended, patience, 20*time.Millisecond)
 	end := r.ask(page.query("SELECT pg_current_wal_lsn"))
 	require.Eventually(t, func() bool {
 		return r.ask("SELECT confirmed_flush_lsn > '"+end+"' FROM pg_replication_slots "+
 			"WHERE slot_name = 'cdc_outbox'") == "t"
-	}, 30*time.Second, 20*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 
 	code, err := old.Stop(20 * time.Second)
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func oneSlotToTwo(t *testing.T, version string, exactlyOnce bool) {
 		}))
 	}
 	for _, p := range parts {
-		require.NoError(t, p.Ready(r.within(30*time.Second)))
+		require.NoError(t, p.Ready(r.within(patience)))
 	}
 	r.run(page.block("pg_drop_replication_slot"))
 	across.commit("the last row of a transaction that was open when the slot was copied")
@@ -81,8 +81,8 @@ func oneSlotToTwo(t *testing.T, version string, exactlyOnce bool) {
 	require.Eventually(t, func() bool {
 		return r.ask("SELECT count(*) FROM pg_replication_slots WHERE slot_name IN ('outbox_0', 'outbox_1') AND "+
 			"confirmed_flush_lsn >= '"+end+"'") == "2"
-	}, 60*time.Second, 50*time.Millisecond)
-	rep, err := r.oracle.Verdict(r.within(60 * time.Second))
+	}, patience, 50*time.Millisecond)
+	rep, err := r.oracle.Verdict(r.within(patience))
 	require.NoError(t, err)
 	t.Log(rep)
 	require.NoError(t, rep.Err())

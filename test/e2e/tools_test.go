@@ -58,10 +58,10 @@ func (r *rig) committed(topic string, n int64) []*kgo.Record {
 	defer client.Close()
 	var all []*kgo.Record
 	require.Eventually(r, func() bool {
-		all, err = client.Read(r.within(30*time.Second), topic)
+		all, err = client.Read(r.within(patience), topic)
 		require.NoError(r, err)
 		return int64(len(all)) >= n
-	}, 30*time.Second, 100*time.Millisecond, "%d records in %s", n, topic)
+	}, patience, 100*time.Millisecond, "%d records in %s", n, topic)
 	return all
 }
 
@@ -139,7 +139,7 @@ func TestToolsRepair(t *testing.T) {
 			cluster, _ := sharedKafka(t)
 			kind := testkit.Name(t)
 			topic := fmt.Sprintf(c.topic, kind)
-			require.NoError(t, cluster.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: topic, Partitions: 2}))
+			require.NoError(t, cluster.Create(within(t, patience), kafkaclient.Topic{Name: topic, Partitions: 2}))
 			r := &rig{T: t, db: db, kafka: cluster, began: time.Now(), env: map[string]string{
 				"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot,
 				"CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication, "CDC_OUTBOX_KAFKA_BROKERS": cluster.Addrs()[0],
@@ -202,7 +202,7 @@ func TestToolsRepairWithoutProof(t *testing.T) {
 	r.insert(kind, 30) // before the slot: no topic has them
 	r.start()
 	r.insert(kind, 30)
-	require.NoError(t, r.kafka.Await(r.within(30*time.Second), 30, topic))
+	require.NoError(t, r.kafka.Await(r.within(patience), 30, topic))
 	admin := r.kafka.Admin()
 	_, err := admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{
 		{Op: kadm.SetConfig, Name: "cleanup.policy", Value: kadm.StringPtr("compact")},
@@ -251,13 +251,13 @@ func TestToolsReplayAndArchive(t *testing.T) {
 					"CDC_OUTBOX_ROUTER_DEBEZIUM_COLUMNS_TIMESTAMP": "created_at",
 					"CDC_OUTBOX_ROUTER_DEBEZIUM_POSITION_HEADER":   "true",
 				})
-				require.NoError(t, r.kafka.Create(within(t, 30*time.Second), kafkaclient.Topic{
+				require.NoError(t, r.kafka.Create(within(t, patience), kafkaclient.Topic{
 					Name: topic, Partitions: 3,
 				}))
 			}
 			fresh := []string{kind + ".window", kind + ".archive", kind + ".position"}
 			for _, name := range fresh {
-				require.NoError(t, r.kafka.Create(within(t, 30*time.Second), kafkaclient.Topic{
+				require.NoError(t, r.kafka.Create(within(t, patience), kafkaclient.Topic{
 					Name: name, Partitions: 1,
 				}))
 			}
@@ -397,7 +397,7 @@ func TestToolsBesideRelayUnderLoad(t *testing.T) {
 			}
 		}
 		return int64(len(ids)) >= committed.Load()
-	}, 30*time.Second, 500*time.Millisecond)
+	}, patience, 500*time.Millisecond)
 	seen, high := map[string]bool{}, map[string]int{}
 	repeats, again := 0, 0
 	for _, rec := range r.committed(topic, 0) {

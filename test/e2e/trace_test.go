@@ -39,7 +39,7 @@ func TestOneTrace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := testkit.Postgres(t)
 			r, kind, topic := plainRig(t, db)
-			require.NoError(t, r.kafka.Create(r.within(30*time.Second), kafkaclient.Topic{Name: topic + ".DLT"}))
+			require.NoError(t, r.kafka.Create(r.within(patience), kafkaclient.Topic{Name: topic + ".DLT"}))
 			ledger, err := inbox.Schema(inbox.Options{})
 			require.NoError(t, err)
 			db.Exec(t, ledger)
@@ -93,7 +93,7 @@ func TestOneTrace(t *testing.T) {
 			var handler trace.SpanContext
 			select {
 			case handler = <-handled:
-			case <-time.After(60 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("the event was not handled")
 			}
 			relay := to.Await(t, 1)
@@ -153,7 +153,7 @@ func recordAt(t *testing.T, r *rig, topic, partition string, offset int64) *kgo.
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {index: kgo.NewOffset().At(offset)}}))
 	require.NoError(t, err)
 	defer client.Close()
-	fetches := client.PollRecords(r.within(30*time.Second), 1)
+	fetches := client.PollRecords(r.within(patience), 1)
 	require.NoError(t, fetches.Err())
 	require.NotEmpty(t, fetches.Records())
 	require.Equal(t, offset, fetches.Records()[0].Offset)

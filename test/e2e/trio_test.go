@@ -43,7 +43,7 @@ func threeInstances(t *testing.T, exactlyOnce bool) {
 		}
 		return false
 	}
-	require.Eventually(t, relays, 30*time.Second, 20*time.Millisecond)
+	require.Eventually(t, relays, patience, 20*time.Millisecond)
 	writers := r.oracle.StartWriters(oracle.Load{})
 	accidents := map[string]func(i int) (over func()){
 		"frozen": func(i int) func() {

@@ -66,7 +66,7 @@ func TestUpgradeAndBack(t *testing.T) {
 					require.Eventually(t, func() bool {
 						_, why := successor.IsReady()
 						return strings.Contains(why, "the slot is held by")
-					}, 20*time.Second, 20*time.Millisecond)
+					}, patience, 20*time.Millisecond)
 				}
 				code, err := p.Stop(10 * time.Second)
 				require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestUpgradeAndBack(t *testing.T) {
 				if successor == nil {
 					successor = r.launchBinary(next)
 				}
-				require.NoError(t, successor.Ready(r.within(30*time.Second)))
+				require.NoError(t, successor.Ready(r.within(patience)))
 				p = successor
 			}
 			r.Logf("written: %+v", writers.Stop())
@@ -101,7 +101,7 @@ func TestUpgradeKeepsWhatOthersRead(t *testing.T) {
 	before := previous(t)
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
 	letters := kind + ".letters"
-	require.NoError(t, r.kafka.Create(r.within(30*time.Second), kafkaclient.Topic{Name: letters}))
+	require.NoError(t, r.kafka.Create(r.within(patience), kafkaclient.Topic{Name: letters}))
 	r.env["CDC_OUTBOX_ROUTER_ON_BAD_ROW"], r.env["CDC_OUTBOX_ROUTER_DEAD_LETTER_TOPIC"] = "dead_letter", letters
 	bad := func(id string) {
 		r.db.Exec(t, `INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, headers)
@@ -111,19 +111,19 @@ func TestUpgradeKeepsWhatOthersRead(t *testing.T) {
 
 	p := r.startBinary(before)
 	bad(ofPrevious)
-	require.NoError(t, r.kafka.Await(r.within(30*time.Second), 1, letters))
+	require.NoError(t, r.kafka.Await(r.within(patience), 1, letters))
 	metrics := metricNames(t, p)
 	stop(t, p)
 	p = r.startBinary("")
 	bad(ofThis)
-	require.NoError(t, r.kafka.Await(r.within(30*time.Second), 2, letters))
+	require.NoError(t, r.kafka.Await(r.within(patience), 2, letters))
 	missing := slices.DeleteFunc(metrics, func(name string) bool { return slices.Contains(metricNames(t, p), name) })
 	require.Empty(t, missing, "metrics of the previous version that this one no longer has")
 	for _, tool := range []struct{ binary, letter string }{{"", ofPrevious}, {before, ofThis}} {
 		require.Contains(t, r.commandOf(tool.binary, "dead-letter", "list", "--open"), tool.letter)
 		r.commandOf(tool.binary, "dead-letter", "retry", tool.letter, "--null=headers")
 	}
-	require.NoError(t, r.kafka.Await(r.within(30*time.Second), 2, topic))
+	require.NoError(t, r.kafka.Await(r.within(patience), 2, topic))
 	for _, binary := range []string{"", before} {
 		require.NotContains(t, r.commandOf(binary, "dead-letter", "list", "--open"), "0000-0000")
 	}

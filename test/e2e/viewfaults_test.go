@@ -75,7 +75,7 @@ func newStage(t *testing.T) *stage {
 		"CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication, "CDC_OUTBOX_KAFKA_BROKERS": cluster.Addrs()[0],
 	}}
 	for _, topic := range []string{s.kind + ".events", "cdc-outbox.dead-letter"} {
-		require.NoError(t, cluster.Create(s.within(30*time.Second), kafkaclient.Topic{Name: topic, Partitions: 3}))
+		require.NoError(t, cluster.Create(s.within(patience), kafkaclient.Topic{Name: topic, Partitions: 3}))
 	}
 	s.tools()
 	s.p = s.launch(map[string]string{
@@ -83,7 +83,7 @@ func newStage(t *testing.T) *stage {
 		"CDC_OUTBOX_MONITOR_WARN_RETAINED": "1MiB", "CDC_OUTBOX_MONITOR_REPEAT_INTERVAL": "1s",
 		"CDC_OUTBOX_MONITOR_WEBHOOK": s.hook.URL, "CDC_OUTBOX_HTTP_STALL": "3s",
 	})
-	require.NoError(t, s.p.Ready(s.within(30*time.Second)))
+	require.NoError(t, s.p.Ready(s.within(patience)))
 	return s
 }
 
@@ -162,7 +162,7 @@ func (s *stage) play(t *testing.T, b *breakage, table *viewTable) (works bool) {
 	s.T = t
 	b.ran = true
 	defer func() { s.T = outer }()
-	s.calmed(30 * time.Second)
+	s.calmed(patience)
 	s.db.Exec(t, "DELETE FROM outbox") // the repair of this fault must not meet rows of an earlier one
 	s.hook.mu.Lock()
 	w := &watch{stage: s, fault: b, log: len(s.p.Log()), hooks: len(s.hook.bodies), sights: map[string]*sight{}}
@@ -207,7 +207,7 @@ func (s *stage) play(t *testing.T, b *breakage, table *viewTable) (works bool) {
 		table.row(w, remedy)
 	}()
 	report(t, w)
-	s.calmed(30 * time.Second)
+	s.calmed(patience)
 	remedy += fmt.Sprintf(", over in %.1f s", time.Since(at).Seconds())
 	return true
 }

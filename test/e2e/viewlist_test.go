@@ -28,7 +28,7 @@ func (s *stage) kafkaFaults() []breakage {
 		{
 			name: "broker killed", words: []string{addr, "efuses connections"}, silent: []string{viewSlot},
 			begin: func(s *stage) { s.broker.Kill(); s.insert(s.kind, 1) },
-			end:   func(s *stage) { require.NoError(s, s.broker.Start(s.within(60*time.Second))) },
+			end:   func(s *stage) { require.NoError(s, s.broker.Start(s.within(patience))) },
 		},
 		{
 			name: "broker hung (SIGSTOP)", words: []string{addr, "not answer"}, silent: []string{viewSlot},
@@ -38,7 +38,7 @@ func (s *stage) kafkaFaults() []breakage {
 		{
 			name: "topic deleted", words: []string{s.kind + ".events", "does not exist"}, silent: []string{viewSlot},
 			begin: func(s *stage) {
-				require.NoError(s, s.kafka.Delete(s.within(20*time.Second), s.kind+".events"))
+				require.NoError(s, s.kafka.Delete(s.within(patience), s.kind+".events"))
 				s.insert(s.kind, 1)
 			},
 		},
@@ -149,9 +149,9 @@ func (s *stage) serverFaults() []breakage {
 		},
 		{
 			name: "Postgres stopped", words: []string{addr, "connection refused"}, silent: []string{viewWebhook},
-			begin: func(s *stage) { require.NoError(s, s.db.Stop(s.within(20*time.Second), postgres.Fast)) },
+			begin: func(s *stage) { require.NoError(s, s.db.Stop(s.within(patience), postgres.Fast)) },
 			end: func(s *stage) {
-				require.NoError(s, s.db.Start(s.within(20*time.Second)))
+				require.NoError(s, s.db.Start(s.within(patience)))
 				s.other = connect(s.all, s.db.DSN)
 			},
 		},

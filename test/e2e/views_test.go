@@ -191,7 +191,7 @@ func (s *stage) run(args ...string) (string, int) {
 		return err.Error(), -1
 	}
 	defer func() { _ = cmd.Close() }()
-	code, err := cmd.Wait(30 * time.Second)
+	code, err := cmd.Wait(patience)
 	if err != nil {
 		return err.Error(), -1
 	}

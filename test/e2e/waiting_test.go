@@ -26,11 +26,11 @@ func TestWaitingForTopic(t *testing.T) {
 	require.Eventually(t, func() bool {
 		ready, why := p.IsReady()
 		return !ready && strings.Contains(why, kind+"_missing.events")
-	}, 20*time.Second, 50*time.Millisecond, "readiness names the topic")
-	require.NoError(t, r.kafka.Create(r.within(10*time.Second), kafkaclient.Topic{Name: kind + "_missing.events"}))
-	require.NoError(t, r.kafka.Await(r.within(30*time.Second), 1, kind+"_missing.events"))
-	require.NoError(t, r.kafka.Await(r.within(10*time.Second), 10, topic))
-	require.NoError(t, p.Ready(r.within(20*time.Second)))
+	}, patience, 50*time.Millisecond, "readiness names the topic")
+	require.NoError(t, r.kafka.Create(r.within(patience), kafkaclient.Topic{Name: kind + "_missing.events"}))
+	require.NoError(t, r.kafka.Await(r.within(patience), 1, kind+"_missing.events"))
+	require.NoError(t, r.kafka.Await(r.within(patience), 10, topic))
+	require.NoError(t, p.Ready(r.within(patience)))
 }
 
 // A second instance on the same slot waits and takes over when the first one dies; it never ends the first one's
@@ -50,7 +50,7 @@ func TestWaitingForTheSlot(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, reconnects)
 	first.Kill()
-	require.NoError(t, second.Ready(r.within(30*time.Second)))
+	require.NoError(t, second.Ready(r.within(patience)))
 	time.Sleep(time.Second)
 	writers.Stop()
 	r.verdict()
@@ -92,9 +92,9 @@ func TestWaitingForKafkaDoesNotDelayPostgres(t *testing.T) {
 	began := time.Now()
 	require.NoError(t, db.Stop(r.within(30*time.Second), postgres.Fast))
 	t.Logf("stopped after %v", time.Since(began).Round(time.Millisecond))
-	require.NoError(t, db.Start(r.within(30*time.Second)))
+	require.NoError(t, db.Start(r.within(patience)))
 	broker.Away(false)
-	require.NoError(t, p.Ready(r.within(30*time.Second)))
+	require.NoError(t, p.Ready(r.within(patience)))
 	r.verdict()
 }
 
