@@ -116,9 +116,13 @@ func TestBrokerTopicRecreatedUnderLoad(t *testing.T) {
 		r.pause(500*time.Millisecond, 1500*time.Millisecond)
 		// No request reaches the broker while the topic is read: what it holds then is what dies with it.
 		broker.SetShape(proxy.Up, proxy.Shape{Stalled: true})
-		time.Sleep(300 * time.Millisecond)
+		settled(t, func() int64 { // what has reached the broker is appended
+			n, err := c.Count(r.within(patience), topic)
+			require.NoError(t, err)
+			return n
+		})
 		require.NoError(t, r.oracle.Archive(r.within(patience), topic))
-		require.NoError(t, c.Delete(r.within(patience), topic))
+		r.deleteTopic(topic)
 		broker.SetShape(proxy.Up, proxy.Shape{})
 		t.Logf("not ready: %s", awaitNotReady(t, p, patience, topic))
 		began := time.Now()
@@ -132,6 +136,17 @@ func TestBrokerTopicRecreatedUnderLoad(t *testing.T) {
 		"be allowed)", r.verdict().Duplicates)
 }
 
+// deleteTopic deletes a topic and waits until the broker knows of it. Until then it takes records, which go with the
+// topic.
+func (r *rig) deleteTopic(name string) {
+	r.Helper()
+	require.NoError(r, r.kafka.Delete(r.within(patience), name))
+	until(r.T, patience, 20*time.Millisecond, func() (bool, string) {
+		found, err := r.kafka.Admin().ListTopics(r.Context(), name)
+		return err == nil && !found.Has(name), fmt.Sprintf("topic %s is still there (%v)", name, err)
+	})
+}
+
 // The same with transactions: what was written while the topic was missing is in the new one, once.
 func TestBrokerTopicRecreatedWithTransactions(t *testing.T) {
 	t.Parallel()
@@ -141,7 +156,7 @@ func TestBrokerTopicRecreatedWithTransactions(t *testing.T) {
 	for round := range soak(5, 2) {
 		r.insert(kind, 1000)
 		r.awaitPublished(p, 2000*round+1000)
-		require.NoError(t, r.kafka.Delete(r.within(patience), topic))
+		r.deleteTopic(topic)
 		r.insert(kind, 1000)
 		t.Logf("not ready: %s", awaitNotReady(t, p, patience, topic))
 		began := time.Now()

@@ -111,6 +111,20 @@ func until(t *testing.T, limit, every time.Duration, reached func() (ok bool, in
 	}
 }
 
+// settled waits until a value has stayed the same for a second, and returns it.
+func settled[V comparable](t *testing.T, look func() V) V {
+	t.Helper()
+	value, since := look(), time.Now()
+	until(t, patience, 100*time.Millisecond, func() (bool, string) {
+		now := look()
+		if now != value {
+			value, since = now, time.Now()
+		}
+		return time.Since(since) > time.Second, fmt.Sprint("it does not settle; last: ", value)
+	})
+	return value
+}
+
 // delayed is a text that is made when it is printed.
 type delayed func() string
 

@@ -38,7 +38,7 @@ func (s *stage) kafkaFaults() []breakage {
 		{
 			name: "topic deleted", words: []string{s.kind + ".events", "does not exist"}, silent: []string{viewSlot},
 			begin: func(s *stage) {
-				require.NoError(s, s.kafka.Delete(s.within(patience), s.kind+".events"))
+				s.deleteTopic(s.kind + ".events")
 				s.insert(s.kind, 1)
 			},
 		},
