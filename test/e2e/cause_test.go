@@ -118,6 +118,7 @@ func TestCauses(t *testing.T) {
 	p.Kill()
 	_, err = p.Wait(patience)
 	require.NoError(t, err)
+	r.awaitSlotFree()
 	gone, err := process.Start(process.Options{Args: []string{"status", "--why"}, Env: r.env})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = gone.Close() })

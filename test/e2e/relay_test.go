@@ -125,6 +125,18 @@ func settled[V comparable](t *testing.T, look func() V) V {
 	return value
 }
 
+// awaitSlotFree waits until no session holds the slot. The server may notice that a process has ended a moment later.
+func (r *rig) awaitSlotFree() {
+	r.Helper()
+	conn := connect(r.T, r.db.DSN)
+	until(r.T, patience, 20*time.Millisecond, func() (bool, string) {
+		var active bool
+		require.NoError(r, conn.QueryRow(r.Context(), `SELECT active FROM pg_replication_slots WHERE slot_name = $1`,
+			r.db.Slot).Scan(&active))
+		return !active, "a session holds the slot"
+	})
+}
+
 // delayed is a text that is made when it is printed.
 type delayed func() string
 

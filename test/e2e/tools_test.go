@@ -158,6 +158,7 @@ func TestToolsRepair(t *testing.T) {
 			code, err := p.Stop(10 * time.Second)
 			require.NoError(t, err)
 			require.Zero(t, code)
+			r.awaitSlotFree()
 			db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
 			insert()
 			db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
