@@ -87,6 +87,7 @@ func TestDeadLetters(t *testing.T) {
 				return ids
 			}
 			require.Equal(t, []string{"good0", "good1", "good2", "good3", "good4", "good5"}, published(len(bad)))
+			r.awaitConfirmed() // the letters are in a topic of their own
 			command := func(code int, args ...string) string {
 				p, err := process.Start(process.Options{Args: append([]string{"dead-letter"}, args...), Env: r.env})
 				require.NoError(t, err)

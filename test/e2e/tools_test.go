@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -205,21 +206,28 @@ func TestToolsRepairWithoutProof(t *testing.T) {
 	r.insert(kind, 30)
 	require.NoError(t, r.kafka.Await(r.within(patience), 30, topic))
 	admin := r.kafka.Admin()
-	_, err := admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{
-		{Op: kadm.SetConfig, Name: "cleanup.policy", Value: kadm.StringPtr("compact")},
-	}, topic)
-	require.NoError(t, err)
+	cleanUp := func(policy string) {
+		_, err := admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{
+			{Op: kadm.SetConfig, Name: "cleanup.policy", Value: &policy},
+		}, topic)
+		require.NoError(t, err)
+		until(t, patience, 20*time.Millisecond, func() (bool, string) { // the broker hears of it a moment later
+			configs, err := admin.DescribeTopicConfigs(t.Context(), topic)
+			require.NoError(t, err)
+			return slices.ContainsFunc(configs[0].Configs, func(c kadm.Config) bool {
+				return c.Key == "cleanup.policy" && c.MaybeValue() == policy
+			}), "the policy is not yet " + policy
+		})
+	}
+	cleanUp("compact")
 	_, said := r.command(3, "repair")
 	require.Contains(t, said, "it is compacted")
-	_, err = admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{
-		{Op: kadm.SetConfig, Name: "cleanup.policy", Value: kadm.StringPtr("delete")},
-	}, topic)
-	require.NoError(t, err)
+	cleanUp("delete")
 	offsets := kadm.Offsets{}
 	for p := range int32(3) {
 		offsets.AddOffset(topic, p, 1, -1)
 	}
-	_, err = admin.DeleteRecords(t.Context(), offsets)
+	_, err := admin.DeleteRecords(t.Context(), offsets)
 	require.NoError(t, err)
 	_, said = r.command(3, "repair")
 	require.Contains(t, said, "older ones were removed")
@@ -270,6 +278,7 @@ func TestToolsReplayAndArchive(t *testing.T) {
 						'%s'::timestamptz + g * interval '1 minute' FROM generate_series(1, 600) g`,
 					columns, kind, began.Format(time.RFC3339)))
 			streamed := r.committed(topic, 600)
+			r.awaitConfirmed() // what is not confirmed is not pruned
 			window := []string{
 				"--since=" + began.Add(100*time.Minute).Format(time.RFC3339),
 				"--until=" + began.Add(400*time.Minute).Format(time.RFC3339),
