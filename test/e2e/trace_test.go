@@ -68,6 +68,7 @@ func TestOneTrace(t *testing.T) {
 				}))
 			}
 			const traced, plain = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
+			began := time.Now()
 			ctx, request := provider.Tracer("shop").Start(t.Context(), "POST /orders")
 			write(traced, ctx)
 			committed := time.Now()
@@ -97,6 +98,7 @@ func TestOneTrace(t *testing.T) {
 				t.Fatal("the event was not handled")
 			}
 			relay := to.Await(t, 1)
+			whole := time.Since(began)
 			stop()
 			require.NoError(t, <-done)
 
@@ -118,8 +120,8 @@ func TestOneTrace(t *testing.T) {
 			lag := a["cdc_outbox.commit_to_ack_seconds"].(float64)
 			t.Logf("lag %.4f s, attributes %v", lag, a)
 			require.Greater(t, lag, 0.0)
-			require.Less(t, lag, 10.0)
-			require.WithinDuration(t, committed, relay[0].End, 10*time.Second)
+			require.Less(t, lag, whole.Seconds())
+			require.WithinDuration(t, committed, relay[0].End, whole)
 			require.False(t, relay[0].End.Before(relay[0].Start))
 			require.Equal(t, traced, a["messaging.message.id"])
 			require.NotContains(t, fmt.Sprint(a), "Zoë")
@@ -136,9 +138,11 @@ func TestOneTrace(t *testing.T) {
 			require.Equal(t, header["position"], a["cdc_outbox.position"])
 
 			// The metric that leads there, and no secret anywhere.
-			exported, err := p.Metric(`cdc_outbox_trace_spans_total{result="exported"}`)
-			require.NoError(t, err)
-			require.Equal(t, 1.0, exported)
+			until(t, patience, 20*time.Millisecond, func() (bool, string) { // the collector has it before the answer
+				exported, err := p.Metric(`cdc_outbox_trace_spans_total{result="exported"}`)
+				require.NoError(t, err)
+				return exported == 1, fmt.Sprint(exported, " spans exported")
+			})
 			require.NotContains(t, p.Log(), "t0ken")
 		})
 	}
