@@ -168,7 +168,7 @@ func (p *pair) afterGhost(c *process.Process, gate bool) {
 // stream lives through it, and a stop does not wait for it.
 func TestStandbyHoldsEverythingUntilItReturns(t *testing.T) {
 	t.Parallel()
-	p := newPair(t, versionFrom(14, 99), false, map[string]string{"wal_sender_timeout": "3s"}, nil)
+	p := newPair(t, versionFrom(14, 99), false, map[string]string{"wal_sender_timeout": "6s"}, nil)
 	p.env["CDC_OUTBOX_POSTGRES_WAIT_FOR_STANDBYS"] = "standby"
 	p.env["CDC_OUTBOX_HTTP_STALL"] = "2s"
 	c := p.start()
@@ -187,7 +187,7 @@ func TestStandbyHoldsEverythingUntilItReturns(t *testing.T) {
 	require.NotEmpty(t, w[0]["commands"])
 	out, _ := p.command(3, "check")
 	require.Contains(t, out, "No standby is connected under the application_name standby")
-	time.Sleep(5 * time.Second) // longer than wal_sender_timeout
+	time.Sleep(8 * time.Second) // longer than wal_sender_timeout
 	n, err := p.kafka.Count(t.Context(), p.topic)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, n, "nothing is published")

@@ -102,18 +102,18 @@ func TestWaitingForKafkaDoesNotDelayPostgres(t *testing.T) {
 func TestWaitingForDeadLine(t *testing.T) {
 	t.Parallel()
 	db := testkit.Postgres(t)
-	db.Exec(t, "ALTER DATABASE "+db.Name+" SET wal_sender_timeout = '2s'")
+	db.Exec(t, "ALTER DATABASE "+db.Name+" SET wal_sender_timeout = '4s'")
 	via, dsn := postgresProxy(t, db)
 	r := newRig(t, surroundings{db: db, viaDSN: dsn})
 	p := r.start()
-	time.Sleep(5 * time.Second) // idle: only keepalives, which must be answered within wal_sender_timeout
+	time.Sleep(9 * time.Second) // idle: only keepalives, which must be answered within wal_sender_timeout
 	reconnects, err := p.Metric(`cdc_outbox_reconnects_total{side="postgres"}`)
 	require.NoError(t, err)
 	require.Zero(t, reconnects, "an idle session survives wal_sender_timeout")
 	writers := r.oracle.StartWriters(oracle.Load{})
 	time.Sleep(time.Second)
 	via.Stall(true)
-	time.Sleep(4 * time.Second) // the server gives up at 2 s; the connector cannot know
+	time.Sleep(7 * time.Second) // the server gives up at 4 s; the connector cannot know
 	via.Stall(false)
 	time.Sleep(time.Second)
 	writers.Stop()
