@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -88,9 +89,14 @@ func awaitNotReady(t *testing.T, p *process.Process, limit time.Duration, parts 
 	t.Helper()
 	var why string
 	until(t, limit, 50*time.Millisecond, func() (bool, string) {
-		var ready bool
-		ready, why = p.IsReady()
-		return !ready && !slices.ContainsFunc(parts, func(s string) bool { return !strings.Contains(why, s) }),
+		var code int
+		var err error
+		if code, why, err = p.Get("/readyz"); err != nil {
+			return false, err.Error() // it has not said so
+		}
+		why = strings.TrimSpace(why)
+		lacks := slices.ContainsFunc(parts, func(s string) bool { return !strings.Contains(why, s) })
+		return code != http.StatusOK && !lacks,
 			fmt.Sprintf("it should not be ready, because of %q; it says: %s", parts, why)
 	})
 	return why
