@@ -31,6 +31,11 @@ func TestMutantConfirmingOnReceiveIsCaught(t *testing.T) {
 	broker.Stall(true)
 	t.Cleanup(func() { broker.Stall(false) })
 	time.Sleep(4 * time.Second) // status updates go out meanwhile
+	// One more after that, about rows that cannot be in Kafka.
+	before := confirmed(r)
+	until(t, patience, 50*time.Millisecond, func() (bool, string) {
+		return confirmed(r) > before, "nothing is confirmed"
+	})
 	p.Kill()
 	broker.Reset()
 	broker.Stall(false)
