@@ -119,7 +119,7 @@ func TestFailoverUndoesNothingPublished(t *testing.T) {
 				p.writeWaiting()
 				if gate {
 					awaitNotReady(t, c, patience, `standby "standby" has flushed`)
-					require.Equal(t, "physical_standbys", waits(t, c)[0]["kind"])
+					awaitWait(t, c, "physical_standbys")
 				} else {
 					require.NoError(t, p.kafka.Await(p.within(patience), int64(len(rows)+1), p.topic))
 				}
@@ -181,10 +181,9 @@ func TestStandbyHoldsEverythingUntilItReturns(t *testing.T) {
 	require.NoError(t, p.standby.Stop(p.within(patience), postgres.Fast))
 	p.insert(p.kind, 5)
 	awaitNotReady(t, c, patience, `no standby with the application_name "standby" is connected`)
-	w := waits(t, c)
-	require.Equal(t, "physical_standbys", w[0]["kind"])
-	require.NotEmpty(t, w[0]["next"])
-	require.NotEmpty(t, w[0]["commands"])
+	w := awaitWait(t, c, "physical_standbys")
+	require.NotEmpty(t, w["next"])
+	require.NotEmpty(t, w["commands"])
 	out, _ := p.command(3, "check")
 	require.Contains(t, out, "No standby is connected under the application_name standby")
 	time.Sleep(8 * time.Second) // longer than wal_sender_timeout
@@ -221,10 +220,7 @@ func TestGateLeavesToTheServerWhatItDoes(t *testing.T) {
 	p.command(0, "check")
 	require.NoError(t, p.standby.Stop(p.within(patience), postgres.Fast))
 	p.insert(p.kind, 5)
-	until(t, patience, 100*time.Millisecond, func() (bool, string) {
-		w := waits(t, c)
-		return len(w) > 0 && w[0]["kind"] == "physical_standbys", fmt.Sprint(w)
-	})
+	awaitWait(t, c, "physical_standbys")
 	n, err := p.kafka.Count(t.Context(), p.topic)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, n)

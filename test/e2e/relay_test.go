@@ -148,6 +148,19 @@ type delayed func() string
 
 func (d delayed) String() string { return d() }
 
+// awaitWait waits until the first thing that the connector says it waits for is of a kind, and returns it.
+func awaitWait(t *testing.T, p *process.Process, kind string) (first map[string]any) {
+	t.Helper()
+	until(t, patience, 50*time.Millisecond, func() (bool, string) {
+		w := waits(t, p)
+		if len(w) > 0 {
+			first = w[0]
+		}
+		return len(w) > 0 && first["kind"] == kind, fmt.Sprintf("it should wait for %s; it waits for %v", kind, w)
+	})
+	return first
+}
+
 // waits are the things that the connector says it waits for.
 func waits(t *testing.T, p *process.Process) (all []map[string]any) {
 	t.Helper()

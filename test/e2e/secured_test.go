@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
@@ -124,6 +127,21 @@ func (s *secured) setPassword(t *testing.T, password string) {
 	require.NoError(t, set.Error())
 }
 
+// awaitPassword waits until the broker lets the user in with the password. It hears of it from its controller.
+func (s *secured) awaitPassword(t *testing.T, password string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.Addrs()...),
+		kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
+	require.NoError(t, err)
+	defer client.Close()
+	until(t, patience, 100*time.Millisecond, func() (bool, string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		err := client.Ping(ctx)
+		return err == nil, fmt.Sprint("the new password is refused: ", err)
+	})
+}
+
 // start starts relays that authenticate with the password in a file, and may write to their topics.
 func (s *secured) start(t *testing.T) (all relays, passwordFile string) {
 	t.Helper()
@@ -165,11 +183,15 @@ func (s *secured) rightTakenAway(t *testing.T) {
 		topic := r.oracle.Topics()[0]
 		t.Logf("%s: not ready: %s", r.name, awaitNotReady(t, r.p, patience, topic, "TOPIC_AUTHORIZATION_FAILED"))
 		remedy := ""
-		for _, w := range waits(t, r.p) {
-			if w["kind"] == "not_authorized" {
-				remedy = fmt.Sprint(w["next"], w["commands"])
+		until(t, patience, 50*time.Millisecond, func() (bool, string) {
+			w := waits(t, r.p)
+			for _, one := range w {
+				if one["kind"] == "not_authorized" {
+					remedy = fmt.Sprint(one["next"], one["commands"])
+				}
 			}
-		}
+			return remedy != "", fmt.Sprint("it waits for ", w)
+		})
 		t.Logf("%s: next: %s", r.name, remedy)
 		require.Contains(t, remedy, topic, "the remedy names the topic")
 		require.Contains(t, remedy, "Write", "and the right")
@@ -178,7 +200,7 @@ func (s *secured) rightTakenAway(t *testing.T) {
 	for _, r := range all {
 		r.writers.Stop() // what is counted from here on is due to the missing right
 	}
-	time.Sleep(2 * time.Second)
+	time.Sleep(5 * time.Second)
 	d := soak(30*time.Second, 8*time.Second)
 	requests, lines := s.line.Requests(), logLines(all)
 	time.Sleep(d)
@@ -210,14 +232,11 @@ func (s *secured) passwordChanges(t *testing.T) {
 		time.Sleep(time.Second)
 		password := fmt.Sprintf("secret-%d", round)
 		s.setPassword(t, password)
-		time.Sleep(time.Second) // until the broker knows; open connections stay as they are
+		s.awaitPassword(t, password) // open connections stay as they are
 		s.line.Reset()
 		for _, r := range all {
 			t.Logf("%s: not ready: %s", r.name, awaitNotReady(t, r.p, patience, "SASL_AUTHENTICATION_FAILED"))
-			w := waits(t, r.p)
-			require.NotEmpty(t, w)
-			require.Equal(t, "not_authenticated", w[0]["kind"])
-			require.Contains(t, w[0]["next"], "kafka.sasl")
+			require.Contains(t, awaitWait(t, r.p, "not_authenticated")["next"], "kafka.sasl")
 		}
 		requests := s.line.Requests(36) // SaslAuthenticate
 		time.Sleep(4 * time.Second)
@@ -253,19 +272,20 @@ func (s *secured) certificates(t *testing.T) {
 		s.tls.Redirect(s.Brokers[0].Listener(bad.listener))
 		s.tls.Reset()
 		t.Logf("%s: not ready: %s", bad.listener, awaitNotReady(t, p, patience, bad.says))
-		w := waits(t, p)
-		require.NotEmpty(t, w)
-		require.Equal(t, "not_authenticated", w[0]["kind"])
-		t.Logf("next: %s", w[0]["next"])
-		require.Contains(t, w[0]["next"], bad.next)
+		w := awaitWait(t, p, "not_authenticated")
+		t.Logf("next: %s", w["next"])
+		require.Contains(t, w["next"], bad.next)
+		// What the broker took before is acknowledged and confirmed.
+		at := settled(t, func() oracle.LSN { return confirmed(r) })
 		count, err := s.Count(r.within(patience), r.oracle.Topics()...)
 		require.NoError(t, err)
-		at, openings := confirmed(r), len(s.tls.Openings())
+		openings := len(s.tls.Openings())
 		time.Sleep(soak(20*time.Second, 4*time.Second))
 		require.True(t, p.Running())
-		tried := len(s.tls.Openings()) - openings
-		t.Logf("tried again %d times meanwhile", tried)
-		require.Positive(t, tried)
+		until(t, patience, 50*time.Millisecond, func() (bool, string) { // the pauses grow
+			return len(s.tls.Openings()) > openings, "it does not try again"
+		})
+		t.Logf("tried again %d times meanwhile", len(s.tls.Openings())-openings)
 		require.Equal(t, at, confirmed(r))
 		now, err := s.Count(r.within(patience), r.oracle.Topics()...)
 		require.NoError(t, err)
