@@ -18,12 +18,17 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
-// awaitCause waits until /status names the cause, for 15 s at most, which is what an operator who reads it may expect.
+// awaitCause waits until /status names the cause, for 15 s at most, which is what an operator who reads it may expect
+// (45 s without soak). Until all is well again it may take longer: the connector's pauses grow.
 func awaitCause(t *testing.T, p *process.Process, code string, words ...string) {
 	t.Helper()
 	began := time.Now()
 	var cause map[string]any
-	until(t, 15*time.Second, 20*time.Millisecond, func() (bool, string) {
+	limit := soak(15*time.Second, 45*time.Second)
+	if code == "idle" {
+		limit = patience
+	}
+	until(t, limit, 20*time.Millisecond, func() (bool, string) {
 		st, err := p.Status()
 		if err != nil {
 			return false, err.Error()
@@ -55,7 +60,7 @@ func requireWhy(t *testing.T, r *rig, p *process.Process, words ...string) {
 	}
 }
 
-// Each thing that a slot waits for, made for real: the tool names it within 15 s.
+// Each thing that a slot waits for, made for real: the tool names it within 15 s (45 s without soak).
 func TestCauses(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	r, kind, _ := plainRig(t, db)
@@ -88,7 +93,7 @@ func TestCauses(t *testing.T) {
 	awaitCause(t, p, "idle")
 
 	broker.SetShape(proxy.Up, proxy.Shape{Bandwidth: 3_000_000})
-	r.insert(kind, 40000)
+	r.insert(kind, 80000) // nine seconds to see it in
 	awaitCause(t, p, "large_transaction", "rows of it were read")
 	broker.SetShape(proxy.Up, proxy.Shape{})
 	awaitCause(t, p, "idle")
