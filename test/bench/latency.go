@@ -55,7 +55,7 @@ func latency(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	fmt.Println("\nAt once: the record was at the consumer before the commit's answer was at the writer. It counts as 0.")
+	fmt.Println("\nAt once: at the consumer before the commit's answer was at the writer. It counts as 0.")
 	return nil
 }
 

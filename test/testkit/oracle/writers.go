@@ -85,8 +85,8 @@ type writer struct {
 // no other writer comes in between.
 func (w *writer) run(ctx context.Context) {
 	defer func() {
-		// Over a new connection where the last one broke: a prepared transaction would outlive the writers, and keep the
-		// database from being dropped.
+		// Over a new connection where the last one broke: a prepared transaction would outlive the writers, and keep
+		// the database from being dropped.
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if w.connected(ctx) {
