@@ -84,7 +84,7 @@ func leaderFrozen(t *testing.T, c *kafka.Cluster, d time.Duration) {
 	}
 	require.NoError(t, leader.Signal(syscall.SIGCONT))
 	time.Sleep(3 * time.Second) // it reads what lies in its sockets
-	// On a busy machine it takes it longer to learn that it is no leader.
+	// On a busy machine it takes it longer to learn that it is not a leader.
 	require.NoError(t, c.AwaitInSync(all[0].within(patience)))
 	for _, r := range all {
 		r.oracle.Blind(false)

@@ -246,7 +246,7 @@ func TestProducerResumesOnRecreatedTopic(t *testing.T) {
 			ts := l.p.Trouble()
 			return slices.ContainsFunc(ts, func(x producer.Trouble) bool { return x.Kind == wire.TopicMissing })
 		}, patience, 10*time.Millisecond)
-		time.Sleep(time.Second) // for the answers to requests that were before the one that found out
+		time.Sleep(time.Second) // for the answers to requests that were sent before that was found out
 		l.deleteAcked()
 		require.NoError(t, c.Create(ctx, kafkaclient.Topic{Name: producerTopic, Partitions: 3}))
 	})

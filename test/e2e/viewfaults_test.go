@@ -180,7 +180,7 @@ func (s *stage) play(t *testing.T, b *breakage, table *viewTable) (works bool) {
 		s.db.Exec(t, "SELECT pg_logical_emit_message(false, 'filler', repeat('x', 2000000))")
 	}
 	// It is over when all views have shown the fault. Without soak that may take longer: a command is a process for
-	// each look, and the machine may be busy.
+	// each view, and the machine may be busy.
 	w.look(max(b.limit, 8*time.Second) * soak[time.Duration](1, 3))
 	time.Sleep(max(0, soonest-time.Since(w.began)))
 	remedy := "by hand"
