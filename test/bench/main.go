@@ -61,6 +61,9 @@ func run(ctx context.Context, args []string) error {
 		return delay(ctx, args[1:])
 	case referenceCommand:
 		return reference(ctx, args[1:])
+	case neighbourCommand:
+		neighbour(ctx)
+		return nil
 	default:
 		return errors.New(usage)
 	}

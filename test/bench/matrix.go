@@ -29,6 +29,7 @@ func conditions(rows int) []condition {
 		{key: "usual", name: "nothing changed (333 B, loopback)"},
 		{key: "cpu-half", name: "half of a core for Postgres, for the client, of each for Kafka", apply: slowed(.5)},
 		{key: "cpu-quarter", name: "the same, a quarter", apply: slowed(.25)},
+		{key: "crowded", name: "two other processes for each core, busy half of the time", apply: crowded},
 		{key: "rtt-0.2ms", name: "round trip to Postgres 0.2 ms", apply: delayed(200 * time.Microsecond)},
 		{key: "rtt-1ms", name: "round trip 1 ms", apply: delayed(time.Millisecond)},
 		{key: "rtt-5ms", name: "round trip 5 ms", apply: delayed(5 * time.Millisecond)},
