@@ -51,7 +51,7 @@ func sequenceWraps(t *testing.T, c *kafka.Cluster, topic string, before int32) {
 		_, err := c.Admin().AlterTopicConfigs(t.Context(),
 			[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr(bytes)}}, topic)
 		require.NoError(t, err)
-		time.Sleep(100 * time.Millisecond) // for the log to hear of it
+		time.Sleep(500 * time.Millisecond) // for the log to hear of it
 	}
 	limit("100000")
 	skip, err := c.Count(t.Context(), topic)

@@ -25,7 +25,7 @@ type lateConn struct{ net.Conn }
 
 func (c lateConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	time.Sleep(10 * time.Millisecond)
+	time.Sleep(30 * time.Millisecond)
 	return n, err
 }
 
@@ -125,7 +125,7 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 	r.whole()
 	r.drain()
 	alter(of.low)
-	time.Sleep(200 * time.Millisecond) // for the log to hear of it
+	time.Sleep(500 * time.Millisecond) // for the log to hear of it
 
 	most := 0
 	for i := 1; i <= 400; i++ {

@@ -31,7 +31,7 @@ func saslKafka(t *testing.T, topics ...string) *kafka.Cluster {
 			`required user_user="right";`,
 		"listener.name.client.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram." +
 			"ScramLoginModule required;",
-		"connections.max.reauth.ms": "3000",
+		"connections.max.reauth.ms": "6000",
 		"authorizer.class.name":     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 		"super.users":               "User:ANONYMOUS",
 	}})
@@ -79,7 +79,7 @@ func TestRealAuthenticatesAgain(t *testing.T) {
 	allow(t, c, onTopics("cdc-outbox.positions"), kadm.OpRead, kadm.OpDescribe)
 	allow(t, c, onTransactionalID("slot"), kadm.OpWrite, kadm.OpDescribe)
 	allow(t, c, onGroup("slot"), kadm.OpRead)
-	const sessions = 4
+	const sessions = 3
 	for name, test := range map[string]struct {
 		mechanism    string
 		transactions *Transactions
@@ -104,7 +104,7 @@ func TestRealAuthenticatesAgain(t *testing.T) {
 			_, _, err := p.Begin(t.Context(), Owner{TransactionalID: "slot", SystemID: "1"})
 			require.NoError(t, err)
 			sent, settled, renewals := uint32(0), int32(0), int32(0)
-			for began := time.Now(); time.Since(began) < sessions*3*time.Second; sent++ {
+			for began := time.Now(); time.Since(began) < sessions*6*time.Second; sent++ {
 				pos := at(uint64(sent + 1))
 				require.NoError(t, p.ProduceAt(t.Context(),
 					&router.Record{
