@@ -70,6 +70,10 @@ func (p *partition) resume(work, over context.Context) bool {
 func (p *partition) inOrder(work, over context.Context, m Message) bool {
 	hash := keyHash(m.Key)
 	for waits := false; ; waits = true {
+		// Another key's letter may have been waited for, and what was read with it may have freed this key.
+		if p.holds.released(hash) != nil && !p.drain(work, over, hash) {
+			return false
+		}
 		if len(p.holds.keys[hash]) > 0 && len(p.holds.firsts(hash, m.ID)) == 0 && (p.recent.has(m.ID) ||
 			p.holds.queued(hash, m.ID)) {
 			return true // a repeat

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -181,6 +182,31 @@ func TestDismissedLetterReleasesItsKey(t *testing.T) {
 	require.Equal(t, 1, r.retry())
 	r.passed(1)
 	r.awaitEffects("a2", "a3", "a5", "a6")
+	require.Empty(t, r.open())
+}
+
+// What another key's letter is waited for with shows that a key is free, too: its waiting events still go before what
+// comes next of it.
+func TestDismissedWhileAnotherKeyIsReleased(t *testing.T) {
+	r := newHoldRig(t, 1)
+	r.refuse("b1")
+	reached, dismissed := make(chan struct{}), make(chan struct{})
+	var again atomic.Bool
+	start(t, r.opts, func(ctx context.Context, m consumer.Message) error {
+		if m.ID != "c1" || again.Swap(true) {
+			return r.handle(ctx, m)
+		}
+		close(reached)
+		<-dismissed
+		return consumer.Permanent(errBad)
+	})
+	r.send("b", "b1", "b2")
+	r.produce(t, record("c", "c1"), record("c", "c1"), record("b", "b3"))
+	<-reached
+	r.dismiss("b1")
+	close(dismissed)
+	r.passed(3)
+	r.awaitEffects("c1", "b2", "b3")
 	require.Empty(t, r.open())
 }
 
