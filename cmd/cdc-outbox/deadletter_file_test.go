@@ -122,6 +122,24 @@ func TestLettersOutliveTheirTopic(t *testing.T) {
 	require.Contains(t, r.deadLetter("show", "e3", "--payload", "--file="+file).stdout, `value: {"n": "ü"}`)
 }
 
+// A consumer's letter that is retried with another key goes where the relay writes the events of that key.
+func TestRetryWithAnotherKeyFindsItsPartition(t *testing.T) {
+	r := newBadRig(t, "at_least_once")
+	r.consumerLetters(2) // of records in two partitions
+	res := r.deadLetter("retry", "--in="+letterTopic, "--all", "--key=k")
+	require.Equal(t, 0, res.code, res.all())
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.broker.Addrs()...))
+	require.NoError(t, err)
+	defer client.Close()
+	relayed := &kgo.Record{Topic: "orders.events", Key: []byte("k")}
+	require.NoError(t, client.ProduceSync(t.Context(), relayed).FirstErr())
+	got := r.read("orders.events")
+	require.Len(t, got, 3)
+	for _, rec := range got {
+		require.Equal(t, relayed.Partition, rec.Partition)
+	}
+}
+
 // The marks in the topic count for a file, the marks in a file for its letters alone, and an export takes marks along.
 func TestExportTakesTheMarks(t *testing.T) {
 	r := newBadRig(t, "at_least_once")

@@ -53,9 +53,9 @@ they go in the order of their positions. A row is routed as the present configur
 table, where the row may have changed since.
 
 The letter of a consumer (--in TOPIC.DLT) goes to the topic and partition where its record was, in the order that the
-records had there, or with --from-table as the outbox table has the event. Consumers of the topic that have handled the
-event recognize its id. A letter of class "waiting" waits for an earlier one of its key and is left to its consumer,
-unless it is chosen by --reason waiting, or named with --again.
+records had there; with --key to the partition of that key; or with --from-table as the outbox table has the event.
+Consumers of the topic that have handled the event recognize its id. A letter of class "waiting" waits for an earlier
+one of its key and is left to its consumer, unless it is chosen by --reason waiting, or named with --again.
 
 A mark in the dead-letter topic, before and after, remembers the retry. What was retried is not published again
 without --again; nor is what an interrupted retry left behind, of which it is not known whether it was published.

@@ -109,6 +109,9 @@ func (re *rebuilder) record(l *deadletter.Letter) (*router.Record, error) {
 	switch {
 	case c.Key != "":
 		rec.Key = []byte(c.Key)
+		if l.Kind == deadletter.KindConsumer {
+			rec.Partition = -1 // where the record was is the partition of its former key
+		}
 	case slices.Contains(l.Cut, "key"):
 		return nil, errors.New("the key was too long for the dead letter: use --from-table, or --key")
 	}
