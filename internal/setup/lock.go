@@ -65,8 +65,8 @@ func tryLock(ctx context.Context, conn *pgx.Conn, cfg Config) (got bool, err err
 	if err != nil || !got {
 		return false, err
 	}
-	// The session is idle while a walsender makes the slot, which SlotWait bounds.
-	_, err = conn.Exec(ctx, setIdleLimit, fmt.Sprintf("%dms", (cfg.SlotWait+5*time.Second).Milliseconds()))
+	// The session is idle while a walsender makes the slot. SlotWait bounds that, and cancelling it takes some seconds.
+	_, err = conn.Exec(ctx, setIdleLimit, fmt.Sprintf("%dms", (cfg.SlotWait+15*time.Second).Milliseconds()))
 	if err != nil {
 		freeLock(ctx, conn, cfg)
 	}

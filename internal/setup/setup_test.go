@@ -285,7 +285,7 @@ func TestVersionsTheServerEndsAStuckSetup(t *testing.T) {
 	got, err := tryLock(t.Context(), db.conn, cfg)
 	require.NoError(t, err)
 	require.True(t, got)
-	require.Equal(t, "65s", limit())
+	require.Equal(t, "75s", limit())
 	freeLock(t.Context(), db.conn, cfg)
 	require.Equal(t, "0", limit())
 	require.NoError(t, db.conn.QueryRow(t.Context(),
