@@ -39,7 +39,10 @@ func crowded(ctx context.Context, _ *bed) (func(), error) {
 func neighbour(ctx context.Context) {
 	turn := func() time.Duration { return time.Duration(rand.ExpFloat64() * float64(6*time.Millisecond)) }
 	for ctx.Err() == nil {
-		for end := time.Now().Add(turn()); time.Now().Before(end); {
+		for end := time.Now().Add(turn()); ; {
+			if time.Now().After(end) {
+				break
+			}
 		}
 		time.Sleep(turn())
 	}
