@@ -93,7 +93,7 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
 		err := usage(cmd)
 		if cmd.Name() != "config" {
-			cmd.PrintErr("\nEvery key of the configuration is a flag, too, such as --kafka-brokers: " +
+			cmd.Print("\nEvery key of the configuration is a flag, too, such as --kafka-brokers: " +
 				"cdc-outbox config --help lists them.\n")
 		}
 		return err
