@@ -95,15 +95,16 @@ func (r *reader) relay(s stream) error {
 			return r.finish(s)
 		}
 		m, err := s.Receive()
-		switch {
-		case errors.Is(err, replication.ErrInterrupted):
-			continue
-		case err != nil:
+		if err != nil {
+			if errors.Is(err, replication.ErrInterrupted) {
+				continue
+			}
 			// What was handed over is sent while the next stream is being opened.
 			r.c.producer.Flush()
 			return err
 		}
 		switch err := r.handle(m); {
+		case err == nil:
 		case errors.Is(err, errHalted):
 			if err := r.awaitStop(s); err != nil || r.c.isStopping() {
 				return err

@@ -3,7 +3,6 @@ package lsn
 import (
 	"cmp"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 )
 
@@ -31,12 +30,25 @@ func (p Position) Compare(q Position) int {
 // hyphen between. The fixed width makes the text compare as Compare does. The error is always nil
 // (encoding.TextAppender).
 func (p Position) AppendText(b []byte) ([]byte, error) {
-	var n [8]byte
-	binary.BigEndian.PutUint64(n[:], uint64(p.Commit))
-	b = hex.AppendEncode(b, n[:])
-	b = append(b, '-')
-	binary.BigEndian.PutUint32(n[:4], p.Index)
-	return hex.AppendEncode(b, n[:4]), nil
+	var text [positionLen]byte
+	putHex(text[:8], uint32(p.Commit>>32))
+	putHex(text[8:16], uint32(p.Commit))
+	text[16] = '-'
+	putHex(text[17:], p.Index)
+	return append(b, text[:]...), nil
+}
+
+// putHex writes eight hexadecimal digits, all at once: it spreads them over the bytes of a word and adds to each what
+// makes a character of it. Every row has three such numbers, and digit by digit they are a tenth of what its record
+// costs.
+func putHex(to []byte, n uint32) {
+	const ones = 0x0101_0101_0101_0101 // times a byte: that byte in each place
+	x := uint64(n)
+	x = (x | x<<16) & 0x0000_ffff_0000_ffff
+	x = (x | x<<8) & 0x00ff_00ff_00ff_00ff
+	x = (x | x<<4) & (0x0f * ones)
+	letters := (x + 6*ones) >> 4 & ones // 1 in the place of each digit above 9
+	binary.BigEndian.PutUint64(to, x+'0'*ones+letters*('a'-'9'-1))
 }
 
 // String returns the text AppendText appends.

@@ -1,5 +1,7 @@
 package pgoutput
 
+import "encoding/binary"
+
 // insert reads an Insert message: relation, 'N', new row.
 func (d *Decoder) insert(m *Message) error {
 	rel, err := d.knownRelation()
@@ -79,12 +81,34 @@ func (d *Decoder) row(rel *Relation) error {
 		d.tuple = make(Tuple, n)
 	}
 	d.tuple = d.tuple[:n]
+	in := d.in
 	for i := range d.tuple {
-		if err := d.value(&d.tuple[i]); err != nil {
+		v := &d.tuple[i]
+		if text, after, ok := cutText(in); ok {
+			*v, in = Value{Kind: Text, Data: text}, after
+			continue
+		}
+		d.in = in
+		if err := d.value(v); err != nil {
 			return err
 		}
+		in = d.in
 	}
+	d.in = in
 	return nil
+}
+
+// cutText takes a text value, which nearly every value is, off the front; it leaves what is anything else, or broken,
+// to value. It is inlined: a row has about eight of them.
+func cutText(in []byte) (text, after []byte, ok bool) {
+	if len(in) < 5 || ValueKind(in[0]) != Text {
+		return nil, in, false
+	}
+	n := uint64(binary.BigEndian.Uint32(in[1:]))
+	if in = in[5:]; n > uint64(len(in)) {
+		return nil, in, false
+	}
+	return in[:n:n], in[n:], true
 }
 
 func (d *Decoder) value(v *Value) error {

@@ -22,6 +22,9 @@ type Table struct {
 	PerSecond int64 // unit of a Timestamp that counts from 1970; 0: it is text in DateStyle ISO
 
 	Missing *router.RowError // set where a required column is missing: no row of this relation can be routed
+
+	lastTime  []byte // the last timestamp that was read, for rows of one transaction nearly always have the same
+	lastMilli int64
 }
 
 // Of returns the layout of a relation, in which no column has a role yet.
@@ -163,8 +166,12 @@ func (l *Table) Time(row pgoutput.Tuple, commit time.Time) (int64, *router.RowEr
 	if l.PerSecond != 0 {
 		return l.count(row, text)
 	}
+	if string(text) == string(l.lastTime) && len(text) > 0 {
+		return l.lastMilli, nil
+	}
 	switch ms, how := ParseTimestamp(text); how {
 	case parsedOK:
+		l.lastTime, l.lastMilli = append(l.lastTime[:0], text...), ms
 		return ms, nil
 	case parsedNoTime:
 		return commit.UnixMilli(), nil
@@ -175,13 +182,13 @@ func (l *Table) Time(row pgoutput.Tuple, commit time.Time) (int64, *router.RowEr
 	}
 }
 
-// lastMilli is the end of the year 9999. What is beyond counts in another unit.
-const lastMilli = 253_402_300_799_999
+// endOfTime is the end of the year 9999 in milliseconds. What is beyond counts in another unit.
+const endOfTime = 253_402_300_799_999
 
 // count reads a number of units since 1970.
 func (l *Table) count(row pgoutput.Tuple, text []byte) (int64, *router.RowError) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil || n < 0 || n/l.PerSecond > lastMilli/1000 {
+	if err != nil || n < 0 || n/l.PerSecond > endOfTime/1000 {
 		return 0, l.Refuse(row, router.BadTimestamp, l.Timestamp.Name,
 			"the value is not a whole number of units from 1970 to 9999",
 			"Set router.timestamp_unit to the unit in which the column counts, or map no column.")
