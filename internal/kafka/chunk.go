@@ -11,7 +11,7 @@ import (
 const (
 	minChunk     = 256  // the first chunk of a batch is no smaller: of thousands of partitions each has one
 	fewChunk     = 2048 // nor larger where the partition's last batch had that much
-	topChunkBits = 16   // 64 KiB: chunks double up to here
+	topChunkBits = 14   // 16 KiB: chunks double up to here; what is unused of 64 KiB ones came to 3 MB
 	maxChunkBits = 20   // 1 MiB: a larger record gets a buffer of its own size, which no pool keeps
 )
 
