@@ -129,7 +129,7 @@ func New(cfg Config) (*Connector, error) {
 	c.badRows = badrow.Handler{
 		Policies: cfg.Policies, Letters: cfg.DeadLetters, Metrics: cfg.Metrics, Logger: cfg.Logger,
 	}
-	c.reader.c = c
+	c.reader.c, c.reader.lead = c, newLead(cfg.WindowBytes, cfg.Kafka.Transactions != nil)
 	kc := cfg.Kafka
 	kc.Owned = true
 	kc.Acked, kc.Refused, kc.Fenced = c.acked, c.refused, c.onFenced

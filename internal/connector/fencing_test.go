@@ -127,7 +127,7 @@ func TestReadsOneKafkaTransactionAhead(t *testing.T) {
 			opening{at(0x100), newStream(script...)})
 		synctest.Wait()
 		_, bytes := r.window.InUse()
-		require.Greater(t, bytes, int64(36_000/aheadShare))
+		require.Greater(t, bytes, int64(36_000/leastShareTransactions))
 		require.Equal(t, 10, len(r.producer.produced()))
 		r.producer.ack()
 		synctest.Wait()
@@ -140,7 +140,7 @@ func TestReadsOneKafkaTransactionAhead(t *testing.T) {
 	})
 }
 
-// A quarter of the window is enough for a broker that answers. The rest is for one that does not for a while: then the
+// A part of the window is enough for a broker that answers. The rest is for one that does not for a while: then the
 // reader goes on, and waits for no transaction again until there is less to wait for.
 func TestWaitsForABrokerThatAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -158,6 +158,8 @@ func TestWaitsForABrokerThatAnswers(t *testing.T) {
 		}
 		produced(1)
 		require.True(t, r.Status().Window.Full, "the wait is back pressure")
+		time.Sleep(firstPeriod)
+		produced(1)
 		time.Sleep(patience)
 		produced(4)
 		r.producer.ack()

@@ -30,8 +30,9 @@ type reader struct {
 
 	tenure
 	halted   *offsets.Position // the row at which the reader has halted
-	overdue  bool              // Kafka has acknowledged nothing for a while: see awaitConfirmed
-	timeline int32             // of the stream
+	lead     lead
+	overdue  bool  // Kafka has acknowledged nothing for a while: see awaitConfirmed
+	timeline int32 // of the stream
 	covered  covered
 	expected expected
 

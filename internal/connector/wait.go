@@ -63,42 +63,37 @@ func (r *reader) awaitConfirmed() error {
 	return nil
 }
 
-// awaitKafka waits for an acknowledgement.
+// awaitKafka waits for an acknowledgement, for no longer than patience.
 func (r *reader) awaitKafka() error {
 	if r.c.outranked.Load() {
 		return kafka.ErrFenced
 	}
 	r.c.producer.Commit()
-	var late <-chan time.Time
-	if r.c.cfg.Kafka.Transactions == nil && r.tracker.Unconfirmed() < r.c.cfg.WindowRecords {
-		r.c.producer.Flush()
-		late = time.After(patience)
-	}
+	from := time.Now()
 	r.c.pausing.Store(true)
 	defer r.c.pausing.Store(false)
 	select {
 	case <-r.c.moved:
-	case <-late:
-		r.overdue = true
+	case <-time.After(patience):
+		// The records of a transaction of Kafka are acknowledged together, so that more of them could only wait.
+		r.overdue = r.c.cfg.Kafka.Transactions == nil && r.lead.bytes == r.lead.most
 	case <-r.c.life.Done():
 		return r.c.life.Err()
 	case <-r.c.currentStream().Broken():
 		return errBroken
 	}
+	r.lead.wait(from, time.Now())
 	return nil
 }
 
-// aheadShare is the part of the window that the reader fills before it waits for Kafka. A quarter of the default is
-// 8 MiB. That is two Kafka transactions, 80 MB/s where a commit takes 100 ms; or more than the five requests of 1 MiB
-// that a broker has at a time.
-const aheadShare = 4
-
-// patience is how long the reader waits for an acknowledgement before it fills the rest of the window. A broker that is
-// far away answers later than that, and so does a partition without a leader, for which the others need not wait.
+// patience is how long the reader waits for an acknowledgement before it fills the rest of the window, once its lead is
+// as large as it becomes otherwise. A broker that is very far away answers later than that, and so does a partition
+// without a leader, for which the others need not wait.
 const patience = 100 * time.Millisecond
 
+// ahead reports whether the reader's lead is as large as it may be.
 func (r *reader) ahead() bool {
-	if _, bytes := r.c.window.InUse(); bytes < r.c.cfg.WindowBytes/aheadShare {
+	if _, bytes := r.c.window.InUse(); bytes < r.lead.bytes {
 		r.overdue = false
 		return false
 	}

@@ -1,0 +1,80 @@
+package connector
+
+import "time"
+
+// The reader's lead is how much it has taken from the server that Kafka has not acknowledged. A larger one only waits
+// in memory, as long as Kafka always has something to do. So the reader begins with a small part of the window, and
+// takes more where it spends its time waiting: with brokers that are far away, or slow.
+const (
+	// leastShare is the part of the window that the lead begins with. A sixteenth of the default is 2 MiB: 25 ms at
+	// 80 MB/s.
+	leastShare = 16
+	// leastShareTransactions is the same where Kafka acknowledges by whole transactions, of which there are two: one
+	// is filled while the other is committed.
+	leastShareTransactions = 8
+	// mostShare is the part that the lead can grow to while Kafka acknowledges. A quarter of the default is 8 MiB: two
+	// Kafka transactions, 80 MB/s where a commit takes 100 ms; or more than the five requests of 1 MiB that a broker
+	// has at a time.
+	mostShare = 4
+)
+
+const (
+	// leadPeriod is how long the waits are summed up before the lead changes. A broker that pauses for some tenths of a
+	// second, as each does now and then, changes nothing.
+	leadPeriod = time.Second
+	// firstPeriod is the length of the first one, in which there are connections to make, and metadata to ask for.
+	firstPeriod = 2 * time.Second
+)
+
+// lead is the bound of the reader's lead, in bytes.
+type lead struct {
+	least, most int64
+	bytes       int64
+
+	begun  bool          // the first period is over
+	since  time.Time     // start of the period; zero before the first wait
+	waited time.Duration // in the period
+}
+
+func newLead(window int64, transactions bool) lead {
+	share := int64(leastShare)
+	if transactions {
+		share = leastShareTransactions
+	}
+	l := lead{least: max(window/share, 1), most: max(window/mostShare, 1)}
+	l.bytes = l.least
+	return l
+}
+
+// wait counts a wait for Kafka, or the part of it that is over.
+func (l *lead) wait(from, to time.Time) {
+	if l.since.IsZero() {
+		l.since = from
+	}
+	l.waited += to.Sub(from)
+	span, period := to.Sub(l.since), leadPeriod
+	if !l.begun {
+		period = firstPeriod
+	}
+	if span < period {
+		return
+	}
+	l.judge(span)
+	l.begun, l.since, l.waited = true, to, 0
+}
+
+// judge changes the lead after a period.
+func (l *lead) judge(span time.Duration) {
+	switch {
+	case l.waited >= span*9/10: // hardly anything is acknowledged
+		l.bytes = l.most
+	case !l.begun:
+	case l.waited >= span/3:
+		l.bytes = min(2*l.bytes, l.most)
+	case l.waited <= span/10:
+		// A period without waits ends with the next one, which may come hours later.
+		for ; span >= leadPeriod && l.bytes > l.least; span -= leadPeriod {
+			l.bytes = max(l.bytes/2, l.least)
+		}
+	}
+}

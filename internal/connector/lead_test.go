@@ -1,0 +1,50 @@
+package connector
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Periods of waits, and the lead after each. The window is 32 MiB.
+func TestLeadFollowsTheWaits(t *testing.T) {
+	const least, most = 2 << 20, 8 << 20
+	type period struct {
+		waited, length time.Duration
+		want           int64
+	}
+	ms := time.Millisecond
+	for name, periods := range map[string][]period{
+		"Kafka keeps up":                    {{100 * ms, 2000 * ms, least}, {50 * ms, 1000 * ms, least}},
+		"a slow start":                      {{1700 * ms, 2000 * ms, least}, {50 * ms, 1000 * ms, least}},
+		"a broker that pauses":              {{0, 2000 * ms, least}, {320 * ms, 1000 * ms, least}},
+		"a slow broker":                     {{0, 2000 * ms, least}, {400 * ms, 1000 * ms, 4 << 20}, {400 * ms, 1000 * ms, most}},
+		"no more than that":                 {{0, 2000 * ms, least}, {950 * ms, 1000 * ms, most}, {950 * ms, 1000 * ms, most}},
+		"a broker far away, from the start": {{1900 * ms, 2000 * ms, most}},
+		"in the middle nothing changes":     {{1900 * ms, 2000 * ms, most}, {200 * ms, 1000 * ms, most}},
+		"back by halves":                    {{1900 * ms, 2000 * ms, most}, {90 * ms, 1000 * ms, 4 << 20}, {0, 1000 * ms, least}},
+		"at once after a quiet time":        {{1900 * ms, 2000 * ms, most}, {90 * ms, time.Hour, least}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, now := newLead(32<<20, false), time.Unix(1e9, 0)
+			l.wait(now, now)
+			for i, p := range periods {
+				// A short wait ends the period, as nothing else does.
+				end := now.Add(p.length)
+				l.wait(now, now.Add(p.waited/2))
+				l.wait(end.Add(-p.waited+p.waited/2), end)
+				now = end
+				require.Equal(t, p.want, l.bytes, "period %d", i)
+			}
+		})
+	}
+}
+
+// A lead of nothing would never read anything.
+func TestLeadOfTheSmallestWindow(t *testing.T) {
+	for _, transactions := range []bool{false, true} {
+		l := newLead(1, transactions)
+		require.Equal(t, []int64{1, 1, 1}, []int64{l.least, l.bytes, l.most})
+	}
+}
