@@ -98,8 +98,7 @@ func manyTopics(ctx context.Context, args []string) error {
 	return nil
 }
 
-// start makes Postgres, Kafka, the slots and the load. The broker maps two index files per partition, which are small
-// here: it holds thousands of partitions.
+// start makes Postgres, Kafka, the slots and the load.
 func (b *topicsBed) start(ctx context.Context, brokers, rounds, perTx int) (err error) {
 	b.postgres, err = postgres.Start(ctx, postgres.Options{Settings: map[string]string{
 		"max_wal_size": "64GB", "checkpoint_timeout": "1h", "autovacuum": "off", "shared_buffers": "512MB",
@@ -114,11 +113,7 @@ func (b *topicsBed) start(ctx context.Context, brokers, rounds, perTx int) (err 
 	if _, err = b.conn.PgConn().Exec(ctx, schema).ReadAll(); err != nil {
 		return err
 	}
-	b.kafka, err = kafka.Start(ctx, kafka.Options{
-		Version: kafkaVersion, Heap: "2g", Brokers: brokers,
-		JVM:      []string{"-XX:TieredStopAtLevel=4"}, // as a broker in production: it is the bound here
-		Settings: map[string]string{"log.index.size.max.bytes": "65536"},
-	})
+	b.kafka, err = kafka.Start(ctx, inProduction(kafka.Options{Version: kafkaVersion, Heap: "2g", Brokers: brokers}))
 	if err != nil {
 		return err
 	}
