@@ -53,5 +53,6 @@ type producer interface {
 	Drain(ctx context.Context) error
 	Trouble() []kafka.Trouble
 	Grown() []kafka.Growth
+	Partitions() int64
 	Refresh()
 }

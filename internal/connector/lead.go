@@ -16,6 +16,9 @@ const (
 	// Kafka transactions, 80 MB/s where a commit takes 100 ms; or more than the five requests of 1 MiB that a broker
 	// has at a time.
 	mostShare = 4
+	// perPartition is the lead for each partition in use, where that is more: a batch costs the broker as much as some
+	// kilobytes do, so what is in memory for thousands of partitions has to be worth a batch of each.
+	perPartition = 2 << 10
 )
 
 const (
@@ -29,7 +32,8 @@ const (
 // lead is the bound of the reader's lead, in bytes.
 type lead struct {
 	least, most int64
-	bytes       int64
+	bytes       int64 // now, for few partitions
+	widest      int64 // for however many: a part of the window stays for transactions that are begun
 
 	begun  bool          // the first period is over
 	since  time.Time     // start of the period; zero before the first wait
@@ -42,9 +46,12 @@ func newLead(window int64, transactions bool) lead {
 		share = leastShareTransactions
 	}
 	l := lead{least: max(window/share, 1), most: max(window/mostShare, 1)}
-	l.bytes = l.least
+	l.bytes, l.widest = l.least, max(window-window/mostShare, 1)
 	return l
 }
+
+// bound is the lead with so many partitions in use.
+func (l *lead) bound(partitions int64) int64 { return max(l.bytes, min(partitions*perPartition, l.widest)) }
 
 // wait counts a wait for Kafka, or the part of it that is over.
 func (l *lead) wait(from, to time.Time) {

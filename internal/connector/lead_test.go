@@ -48,3 +48,15 @@ func TestLeadOfTheSmallestWindow(t *testing.T) {
 		require.Equal(t, []int64{1, 1, 1}, []int64{l.least, l.bytes, l.most})
 	}
 }
+
+// Thousands of partitions have a larger lead from the start.
+func TestLeadForManyPartitions(t *testing.T) {
+	l := newLead(32<<20, false)
+	for partitions, want := range map[int64]int64{
+		0: 2 << 20, 36: 2 << 20, 1024: 2 << 20, 3600: 3600 << 11, 12_000: 12_000 << 11, 50_000: 24 << 20,
+	} {
+		require.Equal(t, want, l.bound(partitions), "%d partitions", partitions)
+	}
+	l.bytes = l.most
+	require.Equal(t, l.most, l.bound(36))
+}

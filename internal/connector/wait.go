@@ -93,7 +93,7 @@ const patience = 100 * time.Millisecond
 
 // ahead reports whether the reader's lead is as large as it may be.
 func (r *reader) ahead() bool {
-	if _, bytes := r.c.window.InUse(); bytes < r.lead.bytes {
+	if _, bytes := r.c.window.InUse(); bytes < r.lead.bound(r.c.producer.Partitions()) {
 		r.overdue = false
 		return false
 	}

@@ -63,10 +63,22 @@ func (p *Producer) refreshMetadata(w *wire.Conn) error {
 			p.applyTopic(t, &answer.Topics[i])
 		}
 	}
+	p.countPartitions()
 	p.pumpAll()
 	p.announce()
 	p.planMetadata(w)
 	return nil
+}
+
+// Partitions is the number of partitions of the topics in use, as of the last answer about them.
+func (p *Producer) Partitions() int64 { return p.inUse.Load() }
+
+func (p *Producer) countPartitions() {
+	n := 0
+	for _, t := range p.topics {
+		n += len(t.partitions)
+	}
+	p.inUse.Store(int64(n))
 }
 
 // planMetadata looks again soon while something has no leader. A broker that is cut off from its cluster may answer

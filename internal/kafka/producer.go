@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,11 +38,12 @@ type Producer struct {
 	idFailures   int
 	restarting   bool // transactions: nothing is sent until every request is answered, then the live one is recovered
 
-	flushed  bool   // Flush was called since the last Produce
-	produced uint64 // records taken by Produce
-	acked    uint64 // records whose Acked has returned
-	ticked   uint64 // produced, at the last tick
-	flying   int    // requests in flight
+	flushed  bool         // Flush was called since the last Produce
+	produced uint64       // records taken by Produce
+	inUse    atomic.Int64 // partitions; see Partitions
+	acked    uint64       // records whose Acked has returned
+	ticked   uint64       // produced, at the last tick
+	flying   int          // requests in flight
 
 	generation uint64 // of requests: Abandon begins a new one, and the answers to older requests mean nothing
 	waiting    map[*partition]struct{}
