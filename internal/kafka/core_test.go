@@ -153,9 +153,9 @@ func TestSendingRuleOfABroker(t *testing.T) {
 		"flushed":                    {1, nil, true, true},
 		"flushed while one flies":    {799, flying, true, false},
 		"full while one flies":       {800, flying, false, true},
-		"an eighth":                  {100, nil, false, true},
-		"less than an eighth":        {99, nil, false, false},
-		"an eighth, while one flies": {100, flying, false, false},
+		"a half":                     {400, nil, false, true},
+		"less than a half":           {399, nil, false, false},
+		"a half, while one flies":    {400, flying, false, false},
 	} {
 		b := &broker{readyBytes: test.bytes, inflight: test.inflight}
 		require.Equal(t, test.want, b.due(800, test.flushed), name)

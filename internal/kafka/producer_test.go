@@ -25,6 +25,7 @@ func TestProduce(t *testing.T) {
 			}
 			r.check()
 			require.Empty(t, r.Trouble())
+			require.EqualValues(t, 10, r.Partitions())
 		})
 	}
 }

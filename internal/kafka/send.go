@@ -3,8 +3,9 @@ package kafka
 import "time"
 
 // idleFraction of a full request is what an idle connection sends without a Flush. The caller has more to come, it
-// would have called Flush otherwise, so a request can wait until it is worth its cost.
-const idleFraction = 8
+// would have called Flush otherwise, so a request can wait until it is worth its cost: one of hundreds of kilobytes
+// wakes as many goroutines as one of a few.
+const idleFraction = 2
 
 // fewInFlight is how many requests fly while the ready partitions have less than smallBatch each on average. They keep
 // the broker busy; the rest of the records gather meanwhile, because a batch costs the broker and us as much as some

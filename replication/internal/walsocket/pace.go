@@ -67,6 +67,9 @@ func (c *cycles) add(asked, took time.Duration, bytes int) {
 	c.tookTook, c.tookBytes, c.bytesBytes = c.tookTook+t*t, c.tookBytes+t*b, c.bytesBytes+b*b
 }
 
+// backlog reports whether much is arriving that was committed long ago.
+func (p *pacer) backlog() bool { return p.late && p.rate >= busy }
+
 // brought counts a read.
 func (p *pacer) brought(bytes int) {
 	p.bytes += bytes

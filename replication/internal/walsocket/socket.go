@@ -50,7 +50,7 @@ func New(c net.Conn) *Socket {
 }
 
 // Stream turns to the stream's ways: long reads, and sleeps between them. onWait is called before a read that may wait
-// for the server, and before each sleep.
+// for the server, and before each sleep but in a backlog, of which there is more.
 func (s *Socket) Stream(onWait func()) {
 	s.bufLength = ReadBuffer
 	s.onWait = onWait
@@ -108,7 +108,9 @@ func (s *Socket) stayAway() {
 	}
 	if have >= 0 {
 		if d := s.pace.sleep(time.Now(), have); d > 0 {
-			s.onWait()
+			if !s.pace.backlog() {
+				s.onWait()
+			}
 			s.mark(true)
 			s.pause(d)
 			have = s.queue.bytes()

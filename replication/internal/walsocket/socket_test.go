@@ -157,8 +157,21 @@ func TestSocketSleepsWhenDry(t *testing.T) {
 	read(1000)
 	require.Equal(t, 2, sleeps)
 
+	after, waits = 300<<10, 0
+	s.Conn = reading{look: func() {}}
+	s.Late(true)
+	read(1000)
+	require.Equal(t, []int{0, 3}, []int{waits, sleeps}, "a backlog may wait for company")
+	after = 0
+	read(1000)
+	require.Equal(t, []int{1, 4}, []int{waits, sleeps}, "but not for the server")
+	after, s.pace.rate = 300<<10, 1000
+	read(1000)
+	require.Equal(t, []int{2, 5}, []int{waits, sleeps}, "and what trickles in late is no backlog")
+	s.Late(false)
+
 	s.pace.rate = 0
-	waits = 0
+	waits, sleeps = 0, 2
 	read(0)
 	require.Equal(t, []int{1, 2}, []int{waits, sleeps}, "a server that is not busy")
 	k.mark, s.raised = receiveBuffer, true
