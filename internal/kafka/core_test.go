@@ -158,8 +158,17 @@ func TestSendingRuleOfABroker(t *testing.T) {
 		"a half, while one flies":    {400, flying, false, false},
 	} {
 		b := &broker{readyBytes: test.bytes, inflight: test.inflight}
-		require.Equal(t, test.want, b.due(800, test.flushed), name)
+		require.Equal(t, test.want, b.due(800, 400, test.flushed), name)
 	}
+}
+
+// What a transaction has not sent when it ends delays its commit, so it keeps less for company.
+func TestTransactionsSendEarlier(t *testing.T) {
+	p := still(t)
+	p.cfg.MaxRequestBytes = 800
+	require.Equal(t, 400, p.idle())
+	p.tx = &transactions{}
+	require.Equal(t, 100, p.idle())
 }
 
 func TestSendingNeedsTheRight(t *testing.T) {

@@ -92,11 +92,11 @@ func TestSmallBatchesGather(t *testing.T) {
 	} {
 		b := &broker{readyBytes: test.ready, inflight: make([]*request, test.flying)}
 		b.ready.n = test.partitions
-		require.Equal(t, test.want, b.due(full, false), name)
+		require.Equal(t, test.want, b.due(full, full/idleFraction, false), name)
 	}
 	tiny := &broker{readyBytes: 10, inflight: make([]*request, 4)}
 	tiny.ready.n = 1
-	require.True(t, tiny.due(10, false), "a request is full before a batch is large")
+	require.True(t, tiny.due(10, 5, false), "a request is full before a batch is large")
 }
 
 // Topics are ranked by their names, also when one is added between others.

@@ -4,8 +4,12 @@ import "time"
 
 // idleFraction of a full request is what an idle connection sends without a Flush. The caller has more to come, it
 // would have called Flush otherwise, so a request can wait until it is worth its cost: one of hundreds of kilobytes
-// wakes as many goroutines as one of a few.
-const idleFraction = 2
+// wakes as many goroutines as one of a few. What a transaction has not sent when it ends delays its commit, so there it
+// is less.
+const (
+	idleFraction            = 2
+	idleFractionTransaction = 8
+)
 
 // fewInFlight is how many requests fly while the ready partitions have less than smallBatch each on average. They keep
 // the broker busy; the rest of the records gather meanwhile, because a batch costs the broker and us as much as some
@@ -17,7 +21,7 @@ const fewInFlight = 2
 // there. So at low load a record leaves the moment Flush is called, and under load requests grow automatically; there
 // is no linger time to tune.
 func (p *Producer) pump(b *broker) {
-	for b.conn != nil && len(b.inflight) < maxInFlight && p.sending() && b.due(p.cfg.MaxRequestBytes, p.urgent()) {
+	for b.conn != nil && len(b.inflight) < maxInFlight && p.sending() && b.due(p.cfg.MaxRequestBytes, p.idle(), p.urgent()) {
 		now := time.Now()
 		if now.Before(b.throttledUntil) || p.outdated(now) {
 			return // tick pumps when the pause is over, adopt when there is a new epoch
@@ -43,8 +47,16 @@ func (p *Producer) sending() bool {
 	return p.id.valid() && !p.restarting && (p.own == nil || p.own.begun && !p.own.fenced)
 }
 
+// idle is how much an idle connection sends without a Flush.
+func (p *Producer) idle() int {
+	if p.tx != nil {
+		return p.cfg.MaxRequestBytes / idleFractionTransaction
+	}
+	return p.cfg.MaxRequestBytes / idleFraction
+}
+
 // due applies the sending rule.
-func (b *broker) due(full int, flushed bool) bool {
+func (b *broker) due(full, idle int, flushed bool) bool {
 	switch {
 	case b.readyBytes == 0:
 		return false
@@ -53,7 +65,7 @@ func (b *broker) due(full int, flushed bool) bool {
 	case len(b.inflight) > 0:
 		return false
 	default:
-		return flushed || b.readyBytes >= full/idleFraction
+		return flushed || b.readyBytes >= idle
 	}
 }
 
