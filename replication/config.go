@@ -66,7 +66,7 @@ type Config struct {
 	PassOver func(*pgoutput.Relation) bool
 
 	// OnWait, where set, is called by Receive before it waits for the server: the moment to send what is kept for
-	// company. It must not block.
+	// company. While a backlog is read it is called ten times a second only. It must not block.
 	OnWait func()
 
 	// StatusInterval is how often confirmed positions are reported to the server; never more than a third of its

@@ -12,6 +12,7 @@ const (
 	minChunk     = 256  // the first chunk of a batch is no smaller: of thousands of partitions each has one
 	fewChunk     = 2048 // nor larger where the partition's last batch had that much
 	topChunkBits = 14   // 16 KiB: chunks double up to here; what is unused of 64 KiB ones came to 3 MB
+	bigChunkBits = 16   // 64 KiB: up to here for records of which fewer than four fit into those
 	maxChunkBits = 20   // 1 MiB: a larger record gets a buffer of its own size, which no pool keeps
 )
 
@@ -70,5 +71,5 @@ func (c *chunk) free() {
 
 // nextChunkSize is the size of the chunk that follows one of the given capacity and must take n bytes.
 func nextChunkSize(previous, n int) int {
-	return max(n, min(2*previous, 1<<topChunkBits))
+	return max(n, min(2*previous, max(1<<topChunkBits, min(4*n, 1<<bigChunkBits))))
 }

@@ -31,8 +31,9 @@ func (p *Producer) wakeClock() { poke(p.clock) }
 // tick does what is due and returns when to come back, within a second.
 func (p *Producer) tick(now time.Time) time.Time {
 	next := now.Add(time.Second)
-	if p.produced == p.ticked {
-		p.flush() // a forgotten Flush may cost a second, not the record
+	if p.produced == p.ticked || now.Sub(p.tickedAt) >= time.Second {
+		p.flush() // a forgotten Flush, or one that does not come while there is much to read, may cost a second
+		p.tickedAt = now
 	}
 	p.ticked = p.produced
 	next = p.tickTransaction(now, next)

@@ -149,13 +149,13 @@ func TestSendingRuleOfABroker(t *testing.T) {
 		flushed  bool
 		want     bool
 	}{
-		"nothing":                    {0, nil, true, false},
-		"flushed":                    {1, nil, true, true},
-		"flushed while one flies":    {799, flying, true, false},
-		"full while one flies":       {800, flying, false, true},
-		"a half":                     {400, nil, false, true},
-		"less than a half":           {399, nil, false, false},
-		"a half, while one flies":    {400, flying, false, false},
+		"nothing":                 {0, nil, true, false},
+		"flushed":                 {1, nil, true, true},
+		"flushed while one flies": {799, flying, true, false},
+		"full while one flies":    {800, flying, false, true},
+		"a half":                  {400, nil, false, true},
+		"less than a half":        {399, nil, false, false},
+		"a half, while one flies": {400, flying, false, false},
 	} {
 		b := &broker{readyBytes: test.bytes, inflight: test.inflight}
 		require.Equal(t, test.want, b.due(800, 400, test.flushed), name)
@@ -167,6 +167,8 @@ func TestTransactionsSendEarlier(t *testing.T) {
 	p := still(t)
 	p.cfg.MaxRequestBytes = 800
 	require.Equal(t, 400, p.idle())
+	p.brokers = map[int32]*broker{1: nil, 2: nil}
+	require.Equal(t, 200, p.idle())
 	p.tx = &transactions{}
 	require.Equal(t, 100, p.idle())
 }
@@ -212,24 +214,45 @@ func TestChunkClasses(t *testing.T) {
 // TestSmallBatchesWasteLittle: a partition whose batches are small gets chunks that fit, and one whose batches are
 // large gets few.
 func TestSmallBatchesWasteLittle(t *testing.T) {
-	fill := func(usual, records int) (waste float64, chunks int) {
+	fillWith := func(size, usual, records int) (waste float64, chunks int) {
 		b := newBatch(&partition{usual: usual})
 		defer b.free()
 		room := 0
 		for range records {
-			c := b.room(450)
-			c.buf = c.buf[:len(c.buf)+450]
-			b.payload += 450
+			c := b.room(size)
+			c.buf = c.buf[:len(c.buf)+size]
+			b.payload += size
 		}
 		for _, c := range b.chunks {
 			room += cap(c.buf)
 		}
 		return 1 - float64(b.payload)/float64(room), len(b.chunks)
 	}
+	fill := func(usual, records int) (float64, int) { return fillWith(450, usual, records) }
 	for records := 2; records <= 8; records++ {
 		waste, _ := fill(1800, records)
 		require.Less(t, waste, 0.35, "%d records", records)
 	}
 	_, chunks := fill(100<<10, 230)
 	require.Less(t, chunks, 12)
+	for _, size := range []int{6 << 10, 9 << 10, 17 << 10, 40 << 10} {
+		waste, _ := fillWith(size, 1<<20, (1<<20)/size)
+		require.Less(t, waste, 0.4, "records of %d bytes", size)
+	}
+}
+
+// TestTickFlushesWhileMuchComes: a caller that always has something to read may not flush for a long time.
+func TestTickFlushesWhileMuchComes(t *testing.T) {
+	p := still(t)
+	now := time.Unix(1e9, 0)
+	for i, step := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, true}, {500 * time.Millisecond, false}, {500 * time.Millisecond, true}} {
+		p.produced++
+		p.flushed = false
+		now = now.Add(step.after)
+		p.tick(now)
+		require.Equal(t, step.want, p.flushed, "tick %d", i)
+	}
 }

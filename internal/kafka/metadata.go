@@ -70,13 +70,16 @@ func (p *Producer) refreshMetadata(w *wire.Conn) error {
 	return nil
 }
 
-// Partitions is the number of partitions of the topics in use, as of the last answer about them.
+// Partitions is the number of partitions of the topics in use, as of the last answer about them. Topics that were
+// deleted do not count.
 func (p *Producer) Partitions() int64 { return p.inUse.Load() }
 
 func (p *Producer) countPartitions() {
 	n := 0
 	for _, t := range p.topics {
-		n += len(t.partitions)
+		if !t.absent {
+			n += len(t.partitions)
+		}
 	}
 	p.inUse.Store(int64(n))
 }

@@ -43,6 +43,7 @@ type Producer struct {
 	inUse    atomic.Int64 // partitions; see Partitions
 	acked    uint64       // records whose Acked has returned
 	ticked   uint64       // produced, at the last tick
+	tickedAt time.Time    // of the last tick that flushed
 	flying   int          // requests in flight
 
 	generation uint64 // of requests: Abandon begins a new one, and the answers to older requests mean nothing

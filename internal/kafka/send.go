@@ -21,7 +21,8 @@ const fewInFlight = 2
 // there. So at low load a record leaves the moment Flush is called, and under load requests grow automatically; there
 // is no linger time to tune.
 func (p *Producer) pump(b *broker) {
-	for b.conn != nil && len(b.inflight) < maxInFlight && p.sending() && b.due(p.cfg.MaxRequestBytes, p.idle(), p.urgent()) {
+	for b.conn != nil && len(b.inflight) < maxInFlight && p.sending() &&
+		b.due(p.cfg.MaxRequestBytes, p.idle(), p.urgent()) {
 		now := time.Now()
 		if now.Before(b.throttledUntil) || p.outdated(now) {
 			return // tick pumps when the pause is over, adopt when there is a new epoch
@@ -47,12 +48,12 @@ func (p *Producer) sending() bool {
 	return p.id.valid() && !p.restarting && (p.own == nil || p.own.begun && !p.own.fenced)
 }
 
-// idle is how much an idle connection sends without a Flush.
+// idle is how much an idle connection sends without a Flush. What is in memory is spread over the brokers.
 func (p *Producer) idle() int {
 	if p.tx != nil {
 		return p.cfg.MaxRequestBytes / idleFractionTransaction
 	}
-	return p.cfg.MaxRequestBytes / idleFraction
+	return p.cfg.MaxRequestBytes / (idleFraction * max(len(p.brokers), 1))
 }
 
 // due applies the sending rule.

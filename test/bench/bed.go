@@ -225,7 +225,7 @@ func (b *bed) startKafka(ctx context.Context) (err error) {
 // and its collector stops the broker for some tenths of a second at a time.
 //
 // The index files are small. A new partition has two of 10 MB, and the kernel fills much of them with zeros at the
-// second batch: 180 ms for 36 partitions, while the broker answers nobody. Topics in production are not new.
+// second batch: 180 ms for 36 partitions, in which the broker answers no client. Topics in production are not new.
 func inProduction(opts kafka.Options) kafka.Options {
 	opts.JVM = []string{
 		"-Xms" + opts.Heap, "-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",

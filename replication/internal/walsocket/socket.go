@@ -18,6 +18,8 @@ const (
 	fixedRTT = time.Millisecond
 	// directRead is the length from which on a read bypasses the read-ahead buffer.
 	directRead = 64 << 10
+	// backlogWait is how often onWait is called while a backlog is read. Most of it may be rows of other tables.
+	backlogWait = 100 * time.Millisecond
 	// readAhead is how much is read at once before the stream begins.
 	readAhead = 8 << 10
 )
@@ -37,8 +39,9 @@ type Socket struct {
 	pace      pacer
 	pause     func(time.Duration)
 	onWait    func()
-	raised    bool   // the low-water mark is up
-	buf       []byte // read ahead for short reads
+	raised    bool      // the low-water mark is up
+	waited    time.Time // when onWait was called before a sleep
+	buf       []byte    // read ahead for short reads
 	rp, wp    int
 	bufLength int
 }
@@ -50,7 +53,7 @@ func New(c net.Conn) *Socket {
 }
 
 // Stream turns to the stream's ways: long reads, and sleeps between them. onWait is called before a read that may wait
-// for the server, and before each sleep but in a backlog, of which there is more.
+// for the server, and before each sleep; in a backlog, of which there is more, now and then.
 func (s *Socket) Stream(onWait func()) {
 	s.bufLength = ReadBuffer
 	s.onWait = onWait
@@ -107,9 +110,11 @@ func (s *Socket) stayAway() {
 		return // the window was closed, or nearly so: the kernel moves more over while this is read
 	}
 	if have >= 0 {
-		if d := s.pace.sleep(time.Now(), have); d > 0 {
-			if !s.pace.backlog() {
+		now := time.Now()
+		if d := s.pace.sleep(now, have); d > 0 {
+			if !s.pace.backlog() || now.Sub(s.waited) >= backlogWait {
 				s.onWait()
+				s.waited = now
 			}
 			s.mark(true)
 			s.pause(d)

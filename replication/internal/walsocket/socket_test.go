@@ -162,12 +162,16 @@ func TestSocketSleepsWhenDry(t *testing.T) {
 	s.Late(true)
 	read(1000)
 	require.Equal(t, []int{0, 3}, []int{waits, sleeps}, "a backlog may wait for company")
+	s.waited = s.waited.Add(-backlogWait)
+	read(1000)
+	require.Equal(t, []int{1, 4}, []int{waits, sleeps}, "but not for long")
+	waits, sleeps = 0, 3
 	after = 0
 	read(1000)
 	require.Equal(t, []int{1, 4}, []int{waits, sleeps}, "but not for the server")
 	after, s.pace.rate = 300<<10, 1000
 	read(1000)
-	require.Equal(t, []int{2, 5}, []int{waits, sleeps}, "and what trickles in late is no backlog")
+	require.Equal(t, []int{2, 5}, []int{waits, sleeps}, "and what trickles in late is not a backlog")
 	s.Late(false)
 
 	s.pace.rate = 0
