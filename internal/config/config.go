@@ -57,9 +57,10 @@ type Window struct {
 
 	// Maximum number of bytes in flight. The process needs about four times as much memory when it is full, which it
 	// seldom is: while a sixteenth is in use (an eighth with delivery exactly_once), the next transaction is not read,
-	// for it could only wait in memory. Where the connector spends a third of its time waiting for Kafka, that part
-	// grows, up to a quarter. The rest is for large transactions, and with delivery at_least_once for a Kafka that then
-	// acknowledges nothing for 100 ms: brokers that are far away, or a partition without a leader.
+	// for it could only wait in memory. Where the connector spends a quarter of its time waiting for Kafka, that part
+	// grows, up to a quarter of the window; where there are thousands of partitions, it is 2 KiB for each, up to three
+	// quarters with delivery at_least_once. The rest is for large transactions, and with delivery at_least_once for a
+	// Kafka that acknowledges nothing for half a second, such as a partition without a leader.
 	Bytes Size `key:"bytes" default:"32MiB"`
 }
 

@@ -158,9 +158,9 @@ func TestWaitsForABrokerThatAnswers(t *testing.T) {
 		}
 		produced(1)
 		require.True(t, r.Status().Window.Full, "the wait is back pressure")
-		time.Sleep(firstPeriod)
+		time.Sleep(patience - time.Millisecond)
 		produced(1)
-		time.Sleep(patience)
+		time.Sleep(time.Millisecond)
 		produced(4)
 		r.producer.ack()
 		produced(5)

@@ -22,8 +22,7 @@ const (
 )
 
 const (
-	// leadPeriod is how long the waits are summed up before the lead changes. A broker that pauses for some tenths of a
-	// second, as each does now and then, changes nothing.
+	// leadPeriod is how long the waits are summed up before the lead changes.
 	leadPeriod = time.Second
 	// firstPeriod is the length of the first one, in which there are connections to make, and metadata to ask for.
 	firstPeriod = 2 * time.Second
@@ -47,11 +46,17 @@ func newLead(window int64, transactions bool) lead {
 	}
 	l := lead{least: max(window/share, 1), most: max(window/mostShare, 1)}
 	l.bytes, l.widest = l.least, max(window-window/mostShare, 1)
+	if transactions {
+		// A transaction of Postgres that fits into the window is to be whole in Kafka, so it needs the room.
+		l.widest = l.most
+	}
 	return l
 }
 
 // bound is the lead with so many partitions in use.
-func (l *lead) bound(partitions int64) int64 { return max(l.bytes, min(partitions*perPartition, l.widest)) }
+func (l *lead) bound(partitions int64) int64 {
+	return max(l.bytes, min(partitions*perPartition, l.widest))
+}
 
 // wait counts a wait for Kafka, or the part of it that is over.
 func (l *lead) wait(from, to time.Time) {
@@ -70,18 +75,17 @@ func (l *lead) wait(from, to time.Time) {
 	l.begun, l.since, l.waited = true, to, 0
 }
 
-// judge changes the lead after a period.
+// judge changes the lead after a period. A reader that Kafka delays waits for most of the time, since its own work is
+// short: while the server is the bound, it naps. The waits between those may be many and cost nothing, as the server's
+// send queue goes on filling.
 func (l *lead) judge(span time.Duration) {
 	switch {
 	case l.waited >= span*9/10: // hardly anything is acknowledged
 		l.bytes = l.most
 	case !l.begun:
-	case l.waited >= span/3:
+	case l.waited >= span/4:
 		l.bytes = min(2*l.bytes, l.most)
 	case l.waited <= span/10:
-		// A period without waits ends with the next one, which may come hours later.
-		for ; span >= leadPeriod && l.bytes > l.least; span -= leadPeriod {
-			l.bytes = max(l.bytes/2, l.least)
-		}
+		l.bytes = max(l.bytes/2, l.least)
 	}
 }

@@ -70,26 +70,27 @@ func (r *reader) awaitKafka() error {
 	}
 	r.c.producer.Commit()
 	from := time.Now()
+	defer func() { r.lead.wait(from, time.Now()) }()
 	r.c.pausing.Store(true)
 	defer r.c.pausing.Store(false)
 	select {
 	case <-r.c.moved:
 	case <-time.After(patience):
 		// The records of a transaction of Kafka are acknowledged together, so that more of them could only wait.
-		r.overdue = r.c.cfg.Kafka.Transactions == nil && r.lead.bytes == r.lead.most
+		r.overdue = r.c.cfg.Kafka.Transactions == nil
+	case <-r.c.stopping:
+		return errStopping
 	case <-r.c.life.Done():
 		return r.c.life.Err()
 	case <-r.c.currentStream().Broken():
 		return errBroken
 	}
-	r.lead.wait(from, time.Now())
 	return nil
 }
 
-// patience is how long the reader waits for an acknowledgement before it fills the rest of the window, once its lead is
-// as large as it becomes otherwise. A broker that is very far away answers later than that, and so does a partition
-// without a leader, for which the others need not wait.
-const patience = 100 * time.Millisecond
+// patience is how long the reader waits for an acknowledgement before it fills the rest of the window: longer than a
+// broker pauses now and then. A partition without a leader takes longer, and the others need not wait for it.
+const patience = 500 * time.Millisecond
 
 // ahead reports whether the reader's lead is as large as it may be.
 func (r *reader) ahead() bool {
@@ -106,6 +107,11 @@ const fullAgain = 10 * time.Millisecond
 
 // acquire waits for room in the window.
 func (r *reader) acquire(size int) error {
+	if r.c.window.TryAcquire(size) {
+		return nil
+	}
+	from := time.Now()
+	defer func() { r.lead.wait(from, time.Now()) }()
 	for !r.c.window.TryAcquire(size) {
 		if r.c.outranked.Load() {
 			return kafka.ErrFenced
