@@ -140,6 +140,25 @@ func TestReadsOneKafkaTransactionAhead(t *testing.T) {
 	})
 }
 
+// A stop ends a wait for Kafka: the next transaction is not begun, and what was read is confirmed once it is
+// acknowledged.
+func TestStopDuringAWaitForKafka(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startWith(t, Config{WindowBytes: 36_000}, &fakeProducer{},
+			opening{at(0x100), newStream(begin(0x200), row(strings.Repeat("x", 10_000)), commit(0x210),
+				begin(0x300), row("b"), commit(0x310))})
+		synctest.Wait()
+		began := time.Now()
+		r.stop()
+		synctest.Wait()
+		r.producer.ack()
+		require.NoError(t, <-r.done)
+		require.Zero(t, time.Since(began), "no patience is waited out")
+		require.Len(t, r.producer.produced(), 1)
+		require.Equal(t, walAt(0x210), r.confirmed())
+	})
+}
+
 // A part of the window is enough for a broker that answers. The rest is for one that does not for a while: then the
 // reader goes on, and waits for no transaction again until there is less to wait for.
 func TestWaitsForABrokerThatAnswers(t *testing.T) {
