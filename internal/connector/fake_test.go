@@ -185,13 +185,12 @@ type fakeProducer struct {
 	holdIt  bool          // transactions: nothing is acknowledged but by Commit, or Flush after a Mark
 	idle    chan struct{} // replaced and closed when tickets becomes empty
 
-	limits     map[string]int  // by topic: larger records are refused
-	stray      string          // the event whose row names a partition that its topic does not have
-	tags       []kafka.Tag     // of what is not acknowledged
-	records    []router.Record // copies of all that was taken
-	trouble    []kafka.Trouble
-	grown      []kafka.Growth
-	partitions int64
+	limits  map[string]int  // by topic: larger records are refused
+	stray   string          // the event whose row names a partition that its topic does not have
+	tags    []kafka.Tag     // of what is not acknowledged
+	records []router.Record // copies of all that was taken
+	trouble []kafka.Trouble
+	grown   []kafka.Growth
 
 	memory     []kafka.Mark // what Remember was given
 	remembered error        // what Remembered says
@@ -338,7 +337,7 @@ func (p *fakeProducer) Remembered(context.Context) error { return p.remembered }
 func (p *fakeProducer) Refresh() {}
 
 func (p *fakeProducer) Grown() []kafka.Growth { return p.grown }
-func (p *fakeProducer) Partitions() int64     { return p.partitions }
+func (p *fakeProducer) Partitions() int64     { return 1 }
 
 func (p *fakeProducer) Trouble() []kafka.Trouble { return slices.Clone(p.trouble) }
 

@@ -40,17 +40,13 @@ type lead struct {
 }
 
 func newLead(window int64, transactions bool) lead {
-	share := int64(leastShare)
-	if transactions {
-		share = leastShareTransactions
-	}
-	l := lead{least: max(window/share, 1), most: max(window/mostShare, 1)}
-	l.bytes, l.widest = l.least, max(window-window/mostShare, 1)
+	share, widest := int64(leastShare), window-window/mostShare
 	if transactions {
 		// A transaction of Postgres that fits into the window is to be whole in Kafka, so it needs the room.
-		l.widest = l.most
+		share, widest = leastShareTransactions, window/mostShare
 	}
-	return l
+	least := max(window/share, 1)
+	return lead{least: least, most: max(window/mostShare, 1), bytes: least, widest: widest}
 }
 
 // bound is the lead with so many partitions in use.

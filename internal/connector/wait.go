@@ -112,7 +112,7 @@ func (r *reader) acquire(size int) error {
 	}
 	from := time.Now()
 	defer func() { r.lead.wait(from, time.Now()) }()
-	for !r.c.window.TryAcquire(size) {
+	for {
 		if r.c.outranked.Load() {
 			return kafka.ErrFenced
 		}
@@ -131,5 +131,4 @@ func (r *reader) acquire(size int) error {
 			return err
 		}
 	}
-	return nil
 }

@@ -102,11 +102,11 @@ func (d *Decoder) row(rel *Relation) error {
 // to value. It is inlined: a row has about eight of them.
 func cutText(in []byte) (text, after []byte, ok bool) {
 	if len(in) < 5 || ValueKind(in[0]) != Text {
-		return nil, in, false
+		return nil, nil, false
 	}
 	n := uint64(binary.BigEndian.Uint32(in[1:]))
 	if in = in[5:]; n > uint64(len(in)) {
-		return nil, in, false
+		return nil, nil, false
 	}
 	return in[:n:n], in[n:], true
 }
