@@ -11,12 +11,13 @@ type Header struct {
 // Record is what a row becomes. It and its slices belong to the Router and to the row it was made from: they are valid
 // until the next call to Route, so a caller that keeps a Record must Clone it.
 type Record struct {
-	Topic     string
-	Partition int32  // -1: chosen by the key (murmur2, as the Java client does)
-	Key       []byte // nil: no key
-	Value     []byte // nil: a tombstone
-	Headers   []Header
-	Timestamp int64 // milliseconds since the Unix epoch
+	Topic       string
+	TopicNumber uint32 // the Router's for Topic, from 1, so that a producer finds the topic again; 0: none
+	Partition   int32  // -1: chosen by the key (murmur2, as the Java client does)
+	Key         []byte // nil: no key
+	Value       []byte // nil: a tombstone
+	Headers     []Header
+	Timestamp   int64 // milliseconds since the Unix epoch
 
 	TraceID []byte // that the envelope names, nil elsewhere
 	Tag     any    // what the producer hands back with the record's acknowledgement; nil for nearly all

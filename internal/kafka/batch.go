@@ -3,7 +3,7 @@ package kafka
 import (
 	"encoding/binary"
 	"hash/crc32"
-	"sync"
+	"iter"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -21,54 +21,81 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Ownership: the partition, under the producer's lock, except between the hand-over to a connection's writer and
 // the answer (or the end of that connection), when the writer alone touches chunks and header.
 type batch struct {
-	part    *partition
-	tx      *transaction // nil in idempotent mode
-	chunks  []*chunk
-	payload int // bytes in the chunks
-
-	records        int32
+	// What each record touches comes first, within two cache lines: where thousands of batches are open, they are in no
+	// cache.
+	tail           []byte   // the chunk that is being filled, nil before the first record
+	tickets        []uint64 // one per record, in order
+	payload        int      // bytes in the chunks
+	window         int64    // sum of Record.Size(): what the caller's window gets back
 	firstTimestamp int64
 	maxTimestamp   int64
-	made           int64    // when its first record was taken, in milliseconds; see freshen
-	refusedTimes   bool     // the topic refused its timestamps
-	tickets        []uint64 // one per record, in order
-	tags           []Tag    // of the few records that have one
-	window         int64    // sum of Record.Size(): what the caller's window gets back
-	named          []int32  // while unplaced: the partitions that the records name, -1 for none
+	records        int32
 
-	identity  identity
-	sequence  int32
-	sequenced bool // identity and sequence are assigned
+	sequence     int32
+	identity     identity
+	sequenced    bool // identity and sequence are assigned
+	refusedTimes bool // the topic refused its timestamps
+	finished     bool // compressed, if it is to be
+	codec        int8 // as in the attributes; 0 until finished
 
-	baseOffset int64  // -1 while it is not known
-	order      uint64 // in its request
+	part *partition
+	tx   *transaction // nil in idempotent mode
+	full [][]byte     // the chunks before tail
+	made int64        // when its first record was taken, in milliseconds; see freshen
 
-	finished bool // compressed, if it is to be
-	codec    int8 // as in the attributes; 0 until finished
-	header   [wire.HeaderSize]byte
-	stamped  bool // header is valid for identity, sequence and codec
+	baseOffset int64   // -1 while it is not known
+	order      uint64  // in its request
+	tags       []Tag   // of the few records that have one
+	named      []int32 // while unplaced: the partitions that the records name, -1 for none
+
+	header  [wire.HeaderSize]byte
+	stamped bool // header is valid for identity, sequence and codec
 }
 
-var batchPool = sync.Pool{New: func() any { return new(batch) }}
+var freeBatches freeList[*batch]
 
 func newBatch(part *partition) *batch {
-	b := batchPool.Get().(*batch)
+	b, ok := freeBatches.take()
+	if !ok {
+		b = new(batch)
+	}
 	b.part, b.baseOffset = part, -1
 	return b
 }
 
+// chunks are the batch's records, in order.
+func (b *batch) chunks() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for _, c := range b.full {
+			if !yield(c) {
+				return
+			}
+		}
+		if len(b.tail) > 0 {
+			yield(b.tail)
+		}
+	}
+}
+
 // free recycles the batch and its memory. No other holder may be left.
 func (b *batch) free() {
-	for _, c := range b.chunks {
-		c.free()
-	}
-	clear(b.chunks)
+	b.freeChunks()
 	tickets := b.tickets[:0]
 	if cap(tickets) > maxTicketsKept {
 		tickets = nil
 	}
-	*b = batch{chunks: b.chunks[:0], tickets: tickets}
-	batchPool.Put(b)
+	*b = batch{full: b.full, tickets: tickets}
+	freeBatches.put(b)
+}
+
+// freeChunks gives the batch's records up.
+func (b *batch) freeChunks() {
+	for _, c := range b.full {
+		freeChunk(c)
+	}
+	clear(b.full)
+	freeChunk(b.tail)
+	b.full, b.tail = b.full[:0], nil
 }
 
 // size is the number of bytes the batch takes in a request and in the log.
@@ -88,8 +115,10 @@ func (b *batch) append(rec *router.Record, ticket uint64, limit int) int {
 		return 0
 	}
 
-	c := b.room(n)
-	c.buf = appendRecord(c.buf, rec, delta, b.records, length)
+	if cap(b.tail)-len(b.tail) < n {
+		b.grow(n)
+	}
+	b.tail = appendRecord(b.tail, rec, delta, b.records, length)
 
 	b.payload += n
 	if rec.Tag != nil {
@@ -102,27 +131,24 @@ func (b *batch) append(rec *router.Record, ticket uint64, limit int) int {
 	return n
 }
 
-// room returns the chunk to append n bytes to.
-func (b *batch) room(n int) *chunk {
-	previous := 0
-	if len(b.chunks) > 0 {
-		last := b.chunks[len(b.chunks)-1]
-		if cap(last.buf)-len(last.buf) >= n {
-			return last
+// grow begins a chunk with room for n bytes.
+func (b *batch) grow(n int) {
+	previous := cap(b.tail)
+	switch {
+	case previous == 0:
+		if b.part != nil {
+			n = max(n, min(b.part.usual/2, fewChunk))
 		}
-		previous = cap(last.buf)
-		if previous <= fewChunk {
-			previous = b.payload / 2 // the chunks are as much as the batch already holds, no more
-			if b.part != nil && b.part.usual <= smallBatch {
-				previous /= 4 // a quarter of it
-			}
+	case previous <= fewChunk:
+		previous = b.payload / 2 // the chunks are as much as the batch already holds, no more
+		if b.part != nil && b.part.usual <= smallBatch {
+			previous /= 4 // a quarter of it
 		}
-	} else if b.part != nil {
-		n = max(n, min(b.part.usual/2, fewChunk))
 	}
-	c := newChunk(nextChunkSize(previous, n))
-	b.chunks = append(b.chunks, c)
-	return c
+	if len(b.tail) > 0 {
+		b.full = append(b.full, b.tail)
+	}
+	b.tail = newChunk(nextChunkSize(previous, n))
 }
 
 // assign gives the batch its place in the partition's sequence.
@@ -157,8 +183,8 @@ func (b *batch) stamp() {
 	be.PutUint32(h[wire.AtRecords:], uint32(b.records))
 
 	crc := crc32.Update(0, castagnoli, h[wire.AtAttributes:])
-	for _, c := range b.chunks {
-		crc = crc32.Update(crc, castagnoli, c.buf)
+	for c := range b.chunks() {
+		crc = crc32.Update(crc, castagnoli, c)
 	}
 	be.PutUint32(h[wire.AtCRC:], crc)
 	b.stamped = true

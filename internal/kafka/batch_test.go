@@ -21,8 +21,8 @@ import (
 // wireBytes is the batch as it goes to the broker.
 func wireBytes(b *batch) []byte {
 	out := append([]byte{}, b.header[:]...)
-	for _, c := range b.chunks {
-		out = append(out, c.buf...)
+	for c := range b.chunks() {
+		out = append(out, c...)
 	}
 	return out
 }
@@ -259,7 +259,7 @@ func TestHalves(t *testing.T) {
 
 func TestHalvesOfDamage(t *testing.T) {
 	b := fill(t, variety()[:4])
-	b.chunks[0].buf = b.chunks[0].buf[:len(b.chunks[0].buf)-3]
+	b.tail = b.tail[:len(b.tail)-3]
 	_, _, err := b.halves()
 	require.Error(t, err)
 }
@@ -271,7 +271,7 @@ func TestProduceRequestFrame(t *testing.T) {
 		index int32
 	}{{"b", 3}, {"a", 7}, {"b", 1}} {
 		b := fill(t, variety()[:5])
-		b.part.topic.name, b.part.index = at.topic, at.index
+		b.part.topic.name, b.part.topic.number, b.part.index = at.topic, uint32(at.topic[0]), at.index
 		b.stamp()
 		r.batches = append(r.batches, b)
 	}

@@ -72,8 +72,8 @@ func (b *batch) finish(codec compress.Codec) error {
 
 	out := chunkWriter{}
 	w := codec.NewWriter(&out)
-	for _, c := range b.chunks {
-		if _, err := w.Write(c.buf); err != nil {
+	for c := range b.chunks() {
+		if _, err := w.Write(c); err != nil {
 			out.free()
 			return fmt.Errorf("compress with %s: %w", codec.Name(), err)
 		}
@@ -86,10 +86,8 @@ func (b *batch) finish(codec compress.Codec) error {
 		out.free()
 		return nil
 	}
-	for _, c := range b.chunks {
-		c.free()
-	}
-	b.chunks = append(b.chunks[:0], out.chunks...)
+	b.freeChunks()
+	b.full, b.tail = append(b.full, out.full...), out.tail
 	b.payload = out.n
 	b.codec = codec.Code()
 	b.stamped = false
@@ -100,14 +98,14 @@ func (b *batch) finish(codec compress.Codec) error {
 func (b *batch) expand() ([]byte, error) {
 	if b.codec == 0 {
 		data := make([]byte, 0, b.payload)
-		for _, c := range b.chunks {
-			data = append(data, c.buf...)
+		for c := range b.chunks() {
+			data = append(data, c...)
 		}
 		return data, nil
 	}
-	parts := make([]io.Reader, 0, len(b.chunks))
-	for _, c := range b.chunks {
-		parts = append(parts, bytes.NewReader(c.buf))
+	parts := make([]io.Reader, 0, len(b.full)+1)
+	for c := range b.chunks() {
+		parts = append(parts, bytes.NewReader(c))
 	}
 	r := compress.Compression(b.codec).Codec().NewReader(io.MultiReader(parts...))
 	defer r.Close()
@@ -116,32 +114,32 @@ func (b *batch) expand() ([]byte, error) {
 
 // chunkWriter collects a codec's output in chunks.
 type chunkWriter struct {
-	chunks []*chunk
-	n      int
+	full [][]byte
+	tail []byte
+	n    int
 }
 
 func (w *chunkWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
-		if len(w.chunks) == 0 || len(w.last().buf) == cap(w.last().buf) {
+		if len(w.tail) == cap(w.tail) {
 			previous := 2 * fewChunk
-			if len(w.chunks) > 0 {
-				previous = cap(w.last().buf)
+			if w.tail != nil {
+				previous = cap(w.tail)
+				w.full = append(w.full, w.tail)
 			}
-			w.chunks = append(w.chunks, newChunk(nextChunkSize(previous, 1)))
+			w.tail = newChunk(nextChunkSize(previous, 1))
 		}
-		c := w.last()
-		n := min(len(rest), cap(c.buf)-len(c.buf))
-		c.buf = append(c.buf, rest[:n]...)
+		n := min(len(rest), cap(w.tail)-len(w.tail))
+		w.tail = append(w.tail, rest[:n]...)
 		rest = rest[n:]
 	}
 	w.n += len(p)
 	return len(p), nil
 }
 
-func (w *chunkWriter) last() *chunk { return w.chunks[len(w.chunks)-1] }
-
 func (w *chunkWriter) free() {
-	for _, c := range w.chunks {
-		c.free()
+	for _, c := range w.full {
+		freeChunk(c)
 	}
+	freeChunk(w.tail)
 }

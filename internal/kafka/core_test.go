@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -99,11 +100,13 @@ func TestDelays(t *testing.T) {
 func TestRoomOfABatch(t *testing.T) {
 	b := newBatch(nil)
 	require.Equal(t, int64(-1), b.baseOffset, "not known")
-	first := b.room(10)
-	first.buf = first.buf[:cap(first.buf)-10]
-	require.Same(t, first, b.room(10), "it fits to the byte")
-	require.NotSame(t, first, b.room(11))
-	require.Len(t, b.chunks, 2)
+	value := make([]byte, 10) // a record adds 7 bytes
+	require.Positive(t, b.append(&router.Record{Value: value}, 0, math.MaxInt))
+	for chunks, spare := range map[int]int{1: 17, 2: 16} {
+		b.full, b.tail = nil, b.tail[:cap(b.tail)-spare]
+		require.Equal(t, 17, b.append(&router.Record{Value: value}, 1, math.MaxInt))
+		require.Len(t, slices.Collect(b.chunks()), chunks, "it fits to the byte")
+	}
 
 	for _, kept := range []bool{true, false} {
 		b := newBatch(nil)
@@ -200,7 +203,7 @@ func TestChunkClasses(t *testing.T) {
 		class, size := chunkClass(n)
 		require.GreaterOrEqual(t, size, n)
 		require.LessOrEqual(t, size, max(minChunk, 2*n))
-		require.Less(t, class, len(chunkPools))
+		require.Less(t, class, len(freeChunks))
 		again, same := chunkClass(size)
 		require.Equal(t, []int{class, size}, []int{again, same}, "%d bytes", n)
 		if size > largest {
@@ -219,14 +222,16 @@ func TestSmallBatchesWasteLittle(t *testing.T) {
 		defer b.free()
 		room := 0
 		for range records {
-			c := b.room(size)
-			c.buf = c.buf[:len(c.buf)+size]
+			if cap(b.tail)-len(b.tail) < size {
+				b.grow(size)
+			}
+			b.tail = b.tail[:len(b.tail)+size]
 			b.payload += size
 		}
-		for _, c := range b.chunks {
-			room += cap(c.buf)
+		for c := range b.chunks() {
+			room += cap(c)
 		}
-		return 1 - float64(b.payload)/float64(room), len(b.chunks)
+		return 1 - float64(b.payload)/float64(room), len(b.full) + 1
 	}
 	fill := func(usual, records int) (float64, int) { return fillWith(450, usual, records) }
 	for records := 2; records <= 8; records++ {

@@ -56,20 +56,21 @@ func TestFreshens(t *testing.T) {
 		p := still(t, func(cfg *Config) { cfg.KeepTimestamps = test.keep })
 		part := p.partitions(1)[0]
 		part.topic.shifts = shifts{past: past, ahead: past}
-		b := newBatch(part)
+		part.begin()
+		b := part.open
 		for i, at := range []int64{ms - past - 1, ms - past, ms} {
 			rec := &router.Record{Value: []byte("v"), Timestamp: at, Tag: i}
 			b.append(rec, uint64(i), math.MaxInt)
 		}
 		b.made, b.window = test.made, 42
-		part.pending = b.size()
-		if part.open = b; !test.open {
+		before := b.size()
+		part.pending = before
+		if !test.open {
 			part.seal()
 		}
-		before := b.size()
 		p.freshen(part, now)
 		head := part.head()
-		require.Equal(t, test.fresh, head != b, name)
+		require.Equal(t, test.fresh, head.made != test.made, name)
 		require.Equal(t, head.size(), part.pending, name)
 		if !test.fresh {
 			require.Equal(t, before, head.size())

@@ -31,41 +31,39 @@ func (s state) String() string { return [...]string{"probing", "normal", "draini
 // The records go through three places in order: inflight (sent, sequenced), queued (sealed), open (being filled).
 // Rewinding moves inflight back in front of queued, which is why queued may hold sequenced batches at its front.
 type partition struct {
-	topic *topic
-	index int32
+	// What each record touches comes first, within a cache line: of thousands of partitions, none is in a cache.
+	open    *batch
+	broker  *broker      // the leader; nil while none is known
+	pending int          // bytes in open and queued
+	counted int          // bytes in broker.readyBytes on account of this partition
+	usual   int          // payload of the batch that was sent last
+	filling *transaction // the last one that got a record of this partition
+	topic   *topic
+	index   int32
+	isReady bool // it is in broker.ready, between before and next
+	state   state
+	waiting bool // backs off until retryAt, although it could send
+	begun   bool // identity is set: a batch was sequenced since the last restart
 
-	broker      *broker // the leader; nil while none is known
-	leaderEpoch int32
+	own batch // what open points to
 
-	state state
-	cause wire.Verdict // why it drains, the zero value for none
+	queued       []*batch
+	inflight     []*batch
+	before, next *partition   // nil at the ends
+	registered   *transaction // the last one that Kafka knows to hold this partition
+	refused      *refused     // a decision about the head of the queue is awaited; nil for none
+	unanswered   int          // batches in requests that have neither an answer nor a closed connection
+	identity     identity     // that the sequence belongs to
+	nextSequence int32        // of the next batch to be sequenced
+	leaderEpoch  int32
+	lastAck      time.Time
 
-	open     *batch
-	queued   []*batch
-	inflight []*batch
-	pending  int // bytes in open and queued
-	usual    int // payload of the batch that was sent last
-
-	unanswered   int      // batches in requests that have neither an answer nor a closed connection
-	identity     identity // that the sequence belongs to
-	begun        bool     // identity is set: a batch was sequenced since the last restart
-	nextSequence int32    // of the next batch to be sequenced
-
-	filling    *transaction // the last one that got a record of this partition
-	registered *transaction // the last one that Kafka knows to hold this partition
-	held       []*batch     // acknowledged, the transaction not committed
-
-	refused *refused  // a decision about the head of the queue is awaited; nil for none
-	waiting bool      // backs off until retryAt, although it could send
-	retryAt time.Time // when waiting
-	attempt int       // failures since the last acknowledgement
-	lastAck time.Time
-	lacking time.Time // since when replicas are said to be missing, zero while they are not
-
-	isReady      bool       // it is in broker.ready, between:
-	before, next *partition // nil at the ends
-	counted      int        // bytes in broker.readyBytes on account of this partition
-	trouble      trouble
+	held    []*batch     // acknowledged, the transaction not committed
+	cause   wire.Verdict // why it drains, the zero value for none
+	retryAt time.Time    // when waiting
+	attempt int          // failures since the last acknowledgement
+	lacking time.Time    // since when replicas are said to be missing, zero while they are not
+	trouble trouble
 }
 
 func (part *partition) String() string { return fmt.Sprintf("%s/%d", part.topic.name, part.index) }
@@ -95,10 +93,21 @@ func (part *partition) busy() bool {
 
 // seal closes the open batch, if there is one.
 func (part *partition) seal() {
-	if part.open != nil {
-		part.queued = append(part.queued, part.open)
-		part.open = nil
+	if part.open == nil {
+		return
 	}
+	b := newBatch(part)
+	tickets, full := b.tickets, b.full
+	*b = *part.open
+	*part.open = batch{tickets: tickets, full: full}
+	part.queued = append(part.queued, b)
+	part.open = nil
+}
+
+// begin opens a batch.
+func (part *partition) begin() {
+	part.open = &part.own
+	part.own.part, part.own.baseOffset = part, -1
 }
 
 // head is the batch to send next, nil for none. It stays where it is.

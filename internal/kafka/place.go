@@ -7,11 +7,35 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
+// maxTopicNumber is the largest number of a topic that is kept.
+const maxTopicNumber = 1 << 14
+
+// topicOf returns the record's topic. Most records go to the topic of the one before, or to one that the router has a
+// number for, which saves the search by name.
+func (p *Producer) topicOf(rec *router.Record) *topic {
+	if p.latest != nil && p.latest.name == rec.Topic {
+		return p.latest
+	}
+	n := int(rec.TopicNumber)
+	if n < len(p.numbered) && p.numbered[n] != nil && p.numbered[n].name == rec.Topic {
+		p.latest = p.numbered[n]
+		return p.latest
+	}
+	p.latest = p.topic(rec.Topic)
+	if 0 < n && n <= maxTopicNumber {
+		if n >= len(p.numbered) {
+			p.numbered = append(p.numbered, make([]*topic, n+1-len(p.numbered))...)
+		}
+		p.numbered[n] = p.latest
+	}
+	return p.latest
+}
+
 // topic returns the topic, from now on in use.
 func (p *Producer) topic(name string) *topic {
 	t := p.topics[name]
 	if t == nil {
-		t = &topic{name: name, limit: p.cfg.MaxBatchBytes, shifts: unknownShifts}
+		t = &topic{name: name, number: uint32(len(p.topics)), limit: p.cfg.MaxBatchBytes, shifts: unknownShifts}
 		p.topics[name] = t
 		p.wantTopics()
 	}

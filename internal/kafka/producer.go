@@ -23,14 +23,14 @@ type Producer struct {
 	metrics *metrics
 
 	// mu guards everything below, and the topics, partitions, brokers and queued batches reached from there.
-	mu      sync.Mutex
-	topics  map[string]*topic
-	ranked  []*topic // by name; see rankTopics
-	latest  *topic   // of the last record: most records go to the topic of the previous record
-	brokers map[int32]*broker
-	picked  []*partition // scratch of collect
-	touched []*partition // scratch of answer
-	stamped stamped      // scratch of timely
+	mu       sync.Mutex
+	topics   map[string]*topic
+	latest   *topic   // of the last record
+	numbered []*topic // by the router's numbers; see topicOf
+	brokers  map[int32]*broker
+	picked   []*partition // scratch of collect
+	touched  []*partition // scratch of answer
+	stamped  stamped      // scratch of timely
 
 	id           identity
 	idTrouble    trouble
@@ -38,13 +38,14 @@ type Producer struct {
 	idFailures   int
 	restarting   bool // transactions: nothing is sent until every request is answered, then the live one is recovered
 
-	flushed  bool         // Flush was called since the last Produce
-	produced uint64       // records taken by Produce
-	inUse    atomic.Int64 // partitions; see Partitions
-	acked    uint64       // records whose Acked has returned
-	ticked   uint64       // produced, at the last tick
-	tickedAt time.Time    // of the last tick that flushed
-	flying   int          // requests in flight
+	flushed   bool         // Flush was called since the last Produce
+	produced  uint64       // records taken by Produce
+	inUse     atomic.Int64 // partitions; see Partitions
+	acked     uint64       // records whose Acked has returned
+	ticked    uint64       // produced, at the last tick
+	tickedAt  time.Time    // of the last tick that flushed
+	trimmedAt time.Time    // of the last trimFree
+	flying    int          // requests in flight
 
 	generation uint64 // of requests: Abandon begins a new one, and the answers to older requests mean nothing
 	waiting    map[*partition]struct{}
@@ -168,11 +169,7 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 	case p.own != nil && p.own.fenced:
 		return ErrFenced
 	}
-	t := p.latest
-	if t == nil || t.name != rec.Topic {
-		t = p.topic(rec.Topic)
-		p.latest = t
-	}
+	t := p.topicOf(rec)
 	part, err := p.place(ctx, t, rec)
 	if err != nil {
 		return err
@@ -220,7 +217,7 @@ func (p *Producer) put(part *partition, rec *router.Record, ticket uint64) {
 		}
 	}
 	if part.open == nil {
-		part.open = newBatch(part)
+		part.begin()
 		part.open.made = t.look()
 		if p.tx != nil {
 			part.open.tx = p.tx.filling

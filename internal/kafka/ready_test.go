@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // order returns the indexes of the ready partitions, and checks the list from both ends.
@@ -99,17 +100,19 @@ func TestSmallBatchesGather(t *testing.T) {
 	require.True(t, tiny.due(10, 5, false), "a request is full before a batch is large")
 }
 
-// Topics are ranked by their names, also when one is added between others.
-func TestRanks(t *testing.T) {
+// A topic is found again by the number that the router gave its name; the name decides.
+func TestTopicsByNumber(t *testing.T) {
 	p := still(t)
-	for _, name := range []string{"c", "a"} {
-		p.topic(name)
+	find := func(name string, number uint32) *topic {
+		return p.topicOf(&router.Record{Topic: name, TopicNumber: number})
 	}
-	p.rankTopics()
-	require.Less(t, p.topics["a"].rank, p.topics["c"].rank)
-	p.topic("b")
-	p.rankTopics()
-	require.Less(t, p.topics["a"].rank, p.topics["b"].rank)
-	require.Less(t, p.topics["b"].rank, p.topics["c"].rank)
-	require.Positive(t, p.topics["a"].rank)
+	a, b := find("a", 1), find("b", 2)
+	require.Equal(t, []string{"a", "b"}, []string{a.name, b.name})
+	require.NotEqual(t, a.number, b.number, "in the order of a request, each topic has its place")
+	require.Same(t, a, find("a", 1))
+	require.Same(t, a, find("a", 0), "without a number")
+	require.Same(t, b, find("b", 1), "another router")
+	require.Same(t, a, find("a", 1))
+	require.Same(t, b, find("b", maxTopicNumber+1))
+	require.LessOrEqual(t, len(p.numbered), maxTopicNumber+1)
 }

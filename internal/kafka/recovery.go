@@ -24,7 +24,7 @@ func (p *Producer) responder(b *broker) func(*request, *wire.ProduceAnswer) erro
 // answer takes the answer to the oldest request in flight. An answer that does not name every batch is an error,
 // which ends the connection and so resolves them all as lost.
 func (p *Producer) answer(b *broker, r *request, res *wire.ProduceAnswer) error {
-	codes, err := r.match(res)
+	codes, err := r.match(res, p.topics)
 	if err != nil {
 		return err
 	}

@@ -144,9 +144,10 @@ func TestCauseOfADrain(t *testing.T) {
 
 // An answer names each batch of its request, in any order; an unknown or missing one makes it worthless.
 func TestMatchesAnswers(t *testing.T) {
-	a, b := &topic{name: "a"}, &topic{name: "b"}
+	a, b := &topic{name: "a"}, &topic{name: "b", number: 1}
 	a.adopt(2)
 	b.adopt(2)
+	topics := map[string]*topic{"a": a, "b": b}
 	answer := func(topic string, index int32, code int16) wire.AnsweredTopic {
 		return wire.AnsweredTopic{Name: []byte(topic), Partitions: []wire.AnsweredPartition{
 			{Index: index, Code: code, BaseOffset: int64(code) * 10},
@@ -172,7 +173,8 @@ func TestMatchesAnswers(t *testing.T) {
 		for _, part := range append(a.partitions, b.partitions[1]) {
 			r.batches = append(r.batches, newBatch(part))
 		}
-		codes, err := r.match(&wire.ProduceAnswer{Topics: test.topics})
+		r.arrange()
+		codes, err := r.match(&wire.ProduceAnswer{Topics: test.topics}, topics)
 		require.Equal(t, test.want, codes, name)
 		if test.want == nil {
 			require.ErrorContains(t, err, "3 partitions", name)

@@ -16,6 +16,7 @@ import (
 // request is one Produce request: at most one batch per partition.
 type request struct {
 	batches []*batch  // ordered by topic and partition
+	orders  []uint64  // of the batches
 	at      time.Time // when it was made
 	sentAt  time.Time // when it went to the socket; the writer's until the request is in conn.sent
 	id      int32     // correlation id
@@ -26,37 +27,21 @@ type request struct {
 	transactionalID string // empty for none
 }
 
-// arrange orders the batches by the names of their topics, and by their partitions: batches of a topic are next to each
-// other, as the format wants it. The ranks of the topics spare it the names, of which a request has hundreds.
+// arrange orders the batches by their topics and partitions: batches of a topic are next to each other, as the format
+// wants it.
 func (r *request) arrange() {
-	ranked := true
 	for _, b := range r.batches {
-		t := b.part.topic
-		b.order = uint64(t.rank)<<32 | uint64(b.part.index)
-		ranked = ranked && t.rank > 0
+		b.order = b.part.topic.order(b.part.index)
 	}
-	slices.SortFunc(r.batches, func(a, b *batch) int {
-		if ranked {
-			return cmp.Compare(a.order, b.order)
-		}
-		return cmp.Or(cmp.Compare(a.part.topic.name, b.part.topic.name), cmp.Compare(a.part.index, b.part.index))
-	})
+	slices.SortFunc(r.batches, func(a, b *batch) int { return cmp.Compare(a.order, b.order) })
+	r.orders = make([]uint64, len(r.batches))
+	for i, b := range r.batches {
+		r.orders[i] = b.order
+	}
 }
 
-// rankTopics numbers the topics in the order of their names, from 1, when topics were added since the last time.
-func (p *Producer) rankTopics() {
-	if len(p.ranked) == len(p.topics) {
-		return
-	}
-	p.ranked = p.ranked[:0]
-	for _, t := range p.topics {
-		p.ranked = append(p.ranked, t)
-	}
-	slices.SortFunc(p.ranked, func(a, b *topic) int { return cmp.Compare(a.name, b.name) })
-	for i, t := range p.ranked {
-		t.rank = uint32(i + 1)
-	}
-}
+// order is the place of a partition's batch in a request.
+func (t *topic) order(index int32) uint64 { return uint64(t.number)<<32 | uint64(uint32(index)) }
 
 // unanswered stands for no error code.
 const unanswered = math.MinInt16
@@ -64,28 +49,23 @@ const unanswered = math.MinInt16
 // match returns the code for each of the request's batches, and notes where in the log they are: -1 with an error, and
 // with a repeat that the broker recognizes but whose offset it has forgotten. A broker's answer has an order of its
 // own, so each batch is searched for.
-func (r *request) match(res *wire.ProduceAnswer) ([]int16, error) {
+func (r *request) match(res *wire.ProduceAnswer, topics map[string]*topic) ([]int16, error) {
 	codes := make([]int16, len(r.batches))
 	for i := range codes {
 		codes[i] = unanswered
 	}
 	found := 0
 	for i := range res.Topics {
-		first, ok := slices.BinarySearchFunc(r.batches, res.Topics[i].Name, func(b *batch, name []byte) int {
-			return cmp.Compare(b.part.topic.name, string(name))
-		})
-		if !ok {
+		t := topics[string(res.Topics[i].Name)]
+		if t == nil {
 			continue
 		}
-		batches := r.batches[first : first+countPartitions(r.batches[first:])]
 		for j := range res.Topics[i].Partitions {
 			answer := &res.Topics[i].Partitions[j]
-			at, ok := slices.BinarySearchFunc(batches, answer.Index, func(b *batch, index int32) int {
-				return cmp.Compare(b.part.index, index)
-			})
-			if ok && codes[first+at] == unanswered {
-				codes[first+at] = answer.Code
-				batches[at].baseOffset = answer.BaseOffset
+			at, ok := slices.BinarySearch(r.orders, t.order(answer.Index))
+			if ok && codes[at] == unanswered {
+				codes[at] = answer.Code
+				r.batches[at].baseOffset = answer.BaseOffset
 				found++
 			}
 		}
@@ -145,15 +125,15 @@ func (f *frame) encode(r *request, clientID string, timeout time.Duration) net.B
 		f.scratch = be.AppendUint32(f.scratch, uint32(b.size()))
 		if b.payload <= mostCopied {
 			f.scratch = append(f.scratch, b.header[:]...)
-			for _, c := range b.chunks {
-				f.scratch = append(f.scratch, c.buf...)
+			for c := range b.chunks() {
+				f.scratch = append(f.scratch, c...)
 			}
 			continue
 		}
 		f.buffers = append(f.buffers, f.scratch[from:len(f.scratch):len(f.scratch)], b.header[:])
 		from = len(f.scratch)
-		for _, c := range b.chunks {
-			f.buffers = append(f.buffers, c.buf)
+		for c := range b.chunks() {
+			f.buffers = append(f.buffers, c)
 		}
 		total += b.size()
 	}

@@ -10,17 +10,11 @@ import (
 // TestAnswersInAnyOrder: each batch gets its own answer, and one that has none is missed, whatever is there twice.
 func TestAnswersInAnyOrder(t *testing.T) {
 	r := &request{}
+	topics := map[string]*topic{"b": {name: "b", number: 1}, "a": {name: "a"}}
 	for _, name := range []string{"b", "a"} {
 		for _, index := range []int32{7, 0, 3} {
-			r.batches = append(r.batches, newBatch(&partition{topic: &topic{name: name}, index: index}))
+			r.batches = append(r.batches, newBatch(&partition{topic: topics[name], index: index}))
 		}
-	}
-	// The batches of a topic share it.
-	for _, b := range r.batches[1:3] {
-		b.part.topic = r.batches[0].part.topic
-	}
-	for _, b := range r.batches[4:] {
-		b.part.topic = r.batches[3].part.topic
 	}
 	r.arrange()
 	answer := func(topic string, first int16, indexes ...int32) wire.AnsweredTopic {
@@ -34,12 +28,12 @@ func TestAnswersInAnyOrder(t *testing.T) {
 	}
 	codes, err := r.match(&wire.ProduceAnswer{Topics: []wire.AnsweredTopic{
 		answer("b", 1, 3, 7, 0), answer("c", 9, 0), answer("a", 4, 7, 0, 3),
-	}})
+	}}, topics)
 	require.NoError(t, err)
 	require.Equal(t, []int16{5, 6, 4, 3, 1, 2}, codes)
 	require.EqualValues(t, 30, r.batches[4].baseOffset)
 	_, err = r.match(&wire.ProduceAnswer{Topics: []wire.AnsweredTopic{
 		answer("b", 0, 3, 7, 7), answer("a", 0, 7, 0, 3),
-	}})
+	}}, topics)
 	require.ErrorContains(t, err, "5 of the request's 6")
 }

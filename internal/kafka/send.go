@@ -103,7 +103,6 @@ func (p *Producer) collect(b *broker) *request {
 	if p.tx != nil {
 		r.transactionalID = p.tx.owner.TransactionalID
 	}
-	p.rankTopics()
 	r.arrange()
 	p.picked = picked
 	return r

@@ -142,12 +142,14 @@ func (b *batch) appendRaw(rec rawRecord, firstTimestamp int64, ticket uint64) {
 	length := 1 + varintLen(delta) + varintLen(int64(b.records)) + len(rec.rest)
 	n := varintLen(int64(length)) + length
 
-	c := b.room(n)
-	c.buf = binary.AppendVarint(c.buf, int64(length))
-	c.buf = append(c.buf, 0)
-	c.buf = binary.AppendVarint(c.buf, delta)
-	c.buf = binary.AppendVarint(c.buf, int64(b.records))
-	c.buf = append(c.buf, rec.rest...)
+	if cap(b.tail)-len(b.tail) < n {
+		b.grow(n)
+	}
+	b.tail = binary.AppendVarint(b.tail, int64(length))
+	b.tail = append(b.tail, 0)
+	b.tail = binary.AppendVarint(b.tail, delta)
+	b.tail = binary.AppendVarint(b.tail, int64(b.records))
+	b.tail = append(b.tail, rec.rest...)
 
 	b.payload += n
 	b.records++

@@ -61,7 +61,7 @@ func (p *Producer) stow(t *topic, rec *router.Record, ticket uint64, pos Positio
 		}
 	}
 	if u.open == nil {
-		u.open = newBatch(u)
+		u.begin()
 		u.open.tx, u.open.made = tx, time.Now().UnixMilli()
 		n = wire.HeaderSize + u.open.append(rec, ticket, t.limit)
 	}

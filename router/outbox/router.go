@@ -124,7 +124,7 @@ func (r *Router) route(l *rowPlan, row pgoutput.Tuple, src router.Source) error 
 }
 
 // fill completes the record with what does not decide where it goes.
-func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic string, id, key []byte) error {
+func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic *seenTopic, id, key []byte) error {
 	eventType, err := l.Optional(row, l.eventType)
 	if err != nil {
 		return err
@@ -150,7 +150,8 @@ func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic s
 		list, trace = e.headers, e.trace
 	}
 	r.record = router.Record{
-		Topic: topic, Partition: -1, Key: key, Value: value, Headers: list, Timestamp: timestamp, TraceID: trace,
+		Topic: topic.name, TopicNumber: topic.number, Partition: -1, Key: key, Value: value, Headers: list,
+		Timestamp: timestamp, TraceID: trace,
 	}
 	return nil
 }

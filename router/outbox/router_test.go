@@ -146,6 +146,27 @@ func TestLayoutFollowsTheRelation(t *testing.T) {
 	require.Len(t, r.layouts, 2)
 }
 
+// The number of a topic is the same for each of its rows, and another topic has another.
+func TestTopicsHaveNumbers(t *testing.T) {
+	r := newRouter(t)
+	row := plainRow()
+	numbers := map[string]uint32{}
+	taken := map[uint32]bool{}
+	for i := range 3 * recentTopics {
+		row[1].Data = fmt.Appendf(nil, "t%d", i%(recentTopics+10))
+		rec, err := r.Route(rowtest.Table(), row, rowtest.Source)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("t%d.events", i%(recentTopics+10)), rec.Topic)
+		if n, ok := numbers[rec.Topic]; ok {
+			require.Equal(t, n, rec.TopicNumber, rec.Topic)
+			continue
+		}
+		require.Positive(t, rec.TopicNumber)
+		require.False(t, taken[rec.TopicNumber], rec.Topic)
+		numbers[rec.Topic], taken[rec.TopicNumber] = rec.TopicNumber, true
+	}
+}
+
 func TestCachesAreBounded(t *testing.T) {
 	r := newRouter(t)
 	row := plainRow()

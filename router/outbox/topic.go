@@ -3,6 +3,7 @@ package outbox
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"regexp"
 	"strings"
 
@@ -49,8 +50,22 @@ type topics struct {
 	from  *regexp.Regexp // what is replaced in the name; nil: nothing
 	to    string
 	taken string // name that is none for events
-	seen  map[string]string
+	seen  map[string]*seenTopic
 	buf   []byte
+
+	// recent has the names of the last rows at the hash of what the template makes, so that most rows need no search in
+	// seen.
+	recent [recentTopics]*seenTopic
+	seed   maphash.Seed
+}
+
+const recentTopics = 4096
+
+// seenTopic is a name that was checked.
+type seenTopic struct {
+	built  string // by the template
+	name   string // renamed
+	number uint32 // from 1
 }
 
 func newTopics(template string) (*topics, error) {
@@ -63,7 +78,7 @@ func newTopics(template string) (*topics, error) {
 			Next:   `Write a template such as "` + DefaultTopic + `".`,
 		}
 	}
-	return &topics{parts: parts, seen: make(map[string]string)}, nil
+	return &topics{parts: parts, seen: make(map[string]*seenTopic), seed: maphash.MakeSeed()}, nil
 }
 
 func parseTemplate(template string) ([]part, error) {
@@ -183,7 +198,7 @@ func (cfg Config) Renamed() func(name string) string {
 }
 
 // of returns the topic for a row.
-func (t *topics) of(l *rowPlan, row pgoutput.Tuple) (string, *router.RowError) {
+func (t *topics) of(l *rowPlan, row pgoutput.Tuple) (*seenTopic, *router.RowError) {
 	t.buf = t.buf[:0]
 	for i := range t.parts {
 		p := &t.parts[i]
@@ -201,33 +216,43 @@ func (t *topics) of(l *rowPlan, row pgoutput.Tuple) (string, *router.RowError) {
 		f := l.topic[i]
 		text, err := l.Text(row, f)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if len(text) == 0 {
-			return "", l.Unroutable(row, f, text == nil)
+			return nil, l.Unroutable(row, f, text == nil)
 		}
 		t.buf = append(t.buf, text...)
 	}
-	if name, ok := t.seen[string(t.buf)]; ok {
-		return name, nil
+	at := &t.recent[maphash.Bytes(t.seed, t.buf)%recentTopics]
+	if *at != nil && (*at).built == string(t.buf) {
+		return *at, nil
 	}
-	return t.check(l, row)
+	seen := t.seen[string(t.buf)]
+	if seen == nil {
+		var err *router.RowError
+		if seen, err = t.check(l, row); err != nil {
+			return nil, err
+		}
+	}
+	*at = seen
+	return seen, nil
 }
 
 // check makes a new name of what is in the buffer.
-func (t *topics) check(l *rowPlan, row pgoutput.Tuple) (string, *router.RowError) {
+func (t *topics) check(l *rowPlan, row pgoutput.Tuple) (*seenTopic, *router.RowError) {
 	built := string(t.buf)
 	name := t.renamed(built)
 	if err := router.CheckEventTopic(name, t.taken); err != nil {
-		return "", l.Refuse(row, router.IllegalTopic, t.column(l), err.Error(),
+		return nil, l.Refuse(row, router.IllegalTopic, t.column(l), err.Error(),
 			"Correct what the application writes there, or change router.topic or router.topic_regex; names are never "+
 				"changed to fit.")
 	}
 	if len(t.seen) >= layout.MaxTopics {
 		clear(t.seen)
 	}
-	t.seen[built] = name
-	return name, nil
+	seen := &seenTopic{built, name, uint32(len(t.seen) + 1)}
+	t.seen[built] = seen
+	return seen, nil
 }
 
 // column is the column to blame for an illegal name, if there is only one that the template takes.
