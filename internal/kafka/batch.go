@@ -131,24 +131,54 @@ func (b *batch) append(rec *router.Record, ticket uint64, limit int) int {
 	return n
 }
 
+// largestHead is the most that a record takes before its body.
+const largestHead = 3*binary.MaxVarintLen64 + 1
+
+// appendBody is append for a record whose body is encoded already. What it counts for in the window, and its tag, are
+// the caller's.
+func (b *batch) appendBody(body []byte, timestamp int64, ticket uint64, limit int) int {
+	if b.records == 0 {
+		b.firstTimestamp, b.maxTimestamp = timestamp, timestamp
+	}
+	delta := timestamp - b.firstTimestamp
+	length := 1 + varintLen(delta) + varintLen(int64(b.records)) + len(body)
+	n := varintLen(int64(length)) + length
+	if b.records > 0 && b.size()+n > limit {
+		return 0
+	}
+	if cap(b.tail)-len(b.tail) < largestHead {
+		b.grow(n)
+	}
+	b.tail = binary.AppendVarint(b.tail, int64(length))
+	b.tail = append(b.tail, 0) // attributes: none are defined for records
+	b.tail = binary.AppendVarint(b.tail, delta)
+	b.tail = binary.AppendVarint(b.tail, int64(b.records))
+	for {
+		fits := min(len(body), cap(b.tail)-len(b.tail))
+		b.tail = append(b.tail, body[:fits]...)
+		if body = body[fits:]; len(body) == 0 {
+			break
+		}
+		b.grow(len(body))
+	}
+
+	b.payload += n
+	b.records++
+	b.maxTimestamp = max(b.maxTimestamp, timestamp)
+	b.tickets = append(b.tickets, ticket)
+	return n
+}
+
 // grow begins a chunk with room for n bytes.
 func (b *batch) grow(n int) {
-	previous := cap(b.tail)
-	switch {
-	case previous == 0:
-		if b.part != nil {
-			n = max(n, min(b.part.usual/2, fewChunk))
-		}
-	case previous <= fewChunk:
-		previous = b.payload / 2 // the chunks are as much as the batch already holds, no more
-		if b.part != nil && b.part.usual <= smallBatch {
-			previous /= 4 // a quarter of it
-		}
+	size := n // a page, where that is enough
+	if b.part == nil || b.part.usual > smallBatch {
+		size = nextChunkSize(max(cap(b.tail), 1<<pageBits), n)
 	}
 	if len(b.tail) > 0 {
 		b.full = append(b.full, b.tail)
 	}
-	b.tail = newChunk(nextChunkSize(previous, n))
+	b.tail = newChunk(size)
 }
 
 // assign gives the batch its place in the partition's sequence.

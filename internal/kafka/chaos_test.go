@@ -3,6 +3,7 @@ package kafka
 import (
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -51,6 +52,9 @@ func chaos(t *testing.T, seed uint64, stateful bool) {
 		cfg.RequestTimeout = 250 * time.Millisecond
 		cfg.MetadataInterval = time.Duration(20+r.IntN(2000)) * time.Millisecond
 		cfg.Dial = d.dial
+		if r.IntN(2) == 0 {
+			cfg.stageFrom = math.MaxInt64
+		}
 		if r.IntN(2) == 0 {
 			cfg.Compression = []string{"gzip", "lz4", "snappy", "zstd"}[r.IntN(4)]
 		}

@@ -3,41 +3,27 @@ package kafka
 import "math/bits"
 
 // A batch grows by chunks instead of by re-allocating one slice: growing never copies what is already encoded, the
-// unused tail is at most half of what the batch holds, a quarter where batches are small, and a finished batch goes to
-// the socket as it lies in memory (writev).
+// unused tail is at most half of what the batch holds, less than a page where batches are small, and a finished batch
+// goes to the socket as it lies in memory (writev).
 //
-// A chunk is a slice that holds whole records, with the capacity that its class says. Exactly one batch owns it, from
-// newChunk until freeChunk.
+// A chunk is a slice with the capacity that its class says. Exactly one batch owns it, from newChunk until freeChunk.
 const (
-	minChunk     = 256  // the first chunk of a batch is no smaller: of thousands of partitions each has one
-	fewChunk     = 2048 // nor larger where the partition's last batch had that much
-	topChunkBits = 14   // 16 KiB: chunks double up to here; what is unused of 64 KiB ones came to 3 MB
-	bigChunkBits = 16   // 64 KiB: up to here for records of which fewer than four fit into those
-	maxChunkBits = 20   // 1 MiB: a larger record gets a buffer of its own size, which is not kept
+	pageBits     = 10 // 1 KiB: the size of chunks of small batches. They have one size, so that any batch can use any
+	topChunkBits = 14 // 16 KiB: chunks of larger ones double up to here; what is unused of 64 KiB ones came to 3 MB
+	bigChunkBits = 16 // 64 KiB: up to here for records of which fewer than four fit into those
+	maxChunkBits = 20 // 1 MiB: a larger record gets a buffer of its own size, which is not kept
 )
 
-// smallBatch is the payload of a partition's last batch up to which the next one grows in small steps. With records for
+// smallBatch is the payload of a partition's last batch up to which the next one grows by pages. With records for
 // thousands of partitions in memory, the tails of their batches are what takes the room.
-const smallBatch = 2 * fewChunk
+const smallBatch = 4 << pageBits
 
-// chunkStep is between the sizes of small chunks: the allocator has each of them, and above 1 KiB every second.
-const chunkStep = 128
+var freeChunks [maxChunkBits - pageBits + 1]freeList[[]byte]
 
-var freeChunks [fewChunk/chunkStep + 1 + maxChunkBits - 11]freeList[[]byte]
-
-// chunkClass returns the free list for chunks with room for n bytes, and their size: the next multiple of 128 B, above
-// 1 KiB of 256 B, above 2 KiB the next power of two.
+// chunkClass returns the free list for chunks with room for n bytes, and their size: a power of two.
 func chunkClass(n int) (class, size int) {
-	switch {
-	case n > fewChunk:
-		power := bits.Len(uint(n - 1))
-		return fewChunk/chunkStep + power - 11, 1 << power
-	case n > 1024:
-		size = (n + 255) &^ 255
-	default:
-		size = (max(n, minChunk) + chunkStep - 1) &^ (chunkStep - 1)
-	}
-	return size / chunkStep, size
+	power := max(bits.Len(uint(n-1)), pageBits)
+	return power - pageBits, 1 << power
 }
 
 // newChunk returns an empty chunk with room for at least n bytes.

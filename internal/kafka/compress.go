@@ -122,7 +122,7 @@ type chunkWriter struct {
 func (w *chunkWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		if len(w.tail) == cap(w.tail) {
-			previous := 2 * fewChunk
+			previous := 4 << pageBits
 			if w.tail != nil {
 				previous = cap(w.tail)
 				w.full = append(w.full, w.tail)

@@ -92,8 +92,9 @@ type Config struct {
 	// Registerer, when set, gets the producer's metrics, prefix cdc_outbox_producer_.
 	Registerer prometheus.Registerer
 
-	pace  pace
-	codec compress.Codec
+	pace      pace
+	stageFrom int64 // how many partitions are in use where records are staged
+	codec     compress.Codec
 }
 
 // pace holds the delays of retries. Tests shorten them.
@@ -141,6 +142,7 @@ func (c *Config) setDefaults() {
 		c.Logger = zap.NewNop()
 	}
 	c.pace = cmp.Or(c.pace, defaultPace())
+	c.stageFrom = cmp.Or(c.stageFrom, manyPartitions)
 }
 
 // validate reports everything that is wrong at once, as a *fault.Error of kind Config.

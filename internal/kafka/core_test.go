@@ -196,53 +196,49 @@ func TestSendingNeedsTheRight(t *testing.T) {
 	}
 }
 
-// TestChunkClasses: a chunk is as large as its class says, so that each comes back to the pool that it is taken from.
+// TestChunkClasses: a chunk is as large as its class says, so that each comes back to the list that it is taken from.
 func TestChunkClasses(t *testing.T) {
 	last, largest := 0, 0
 	for n := 1; n <= 1<<maxChunkBits; n += 1 + n/64 {
 		class, size := chunkClass(n)
 		require.GreaterOrEqual(t, size, n)
-		require.LessOrEqual(t, size, max(minChunk, 2*n))
+		require.LessOrEqual(t, size, max(1<<pageBits, 2*n))
 		require.Less(t, class, len(freeChunks))
 		again, same := chunkClass(size)
 		require.Equal(t, []int{class, size}, []int{again, same}, "%d bytes", n)
 		if size > largest {
-			require.Greater(t, class, last, "a class has one size")
+			require.Equal(t, len(freeChunks[:class]), class)
 			last, largest = class, size
 		}
 		require.Equal(t, last, class)
 	}
+	require.Equal(t, len(freeChunks)-1, last)
 }
 
-// TestSmallBatchesWasteLittle: a partition whose batches are small gets chunks that fit, and one whose batches are
-// large gets few.
+// TestSmallBatchesWasteLittle: a partition whose batches are small leaves less than a page unused, and one whose
+// batches are large has few chunks.
 func TestSmallBatchesWasteLittle(t *testing.T) {
-	fillWith := func(size, usual, records int) (waste float64, chunks int) {
+	fill := func(size, usual, records int) (unused, chunks int) {
 		b := newBatch(&partition{usual: usual})
 		defer b.free()
-		room := 0
+		room, body := 0, make([]byte, size)
 		for range records {
-			if cap(b.tail)-len(b.tail) < size {
-				b.grow(size)
-			}
-			b.tail = b.tail[:len(b.tail)+size]
-			b.payload += size
+			b.appendBody(body, 0, 0, math.MaxInt)
 		}
 		for c := range b.chunks() {
 			room += cap(c)
 		}
-		return 1 - float64(b.payload)/float64(room), len(b.full) + 1
+		return room - b.payload, len(b.full) + 1
 	}
-	fill := func(usual, records int) (float64, int) { return fillWith(450, usual, records) }
 	for records := 2; records <= 8; records++ {
-		waste, _ := fill(1800, records)
-		require.Less(t, waste, 0.35, "%d records", records)
+		unused, _ := fill(450, 1800, records)
+		require.Less(t, unused, 1<<pageBits, "%d records", records)
 	}
-	_, chunks := fill(100<<10, 230)
+	_, chunks := fill(450, 100<<10, 230)
 	require.Less(t, chunks, 12)
 	for _, size := range []int{6 << 10, 9 << 10, 17 << 10, 40 << 10} {
-		waste, _ := fillWith(size, 1<<20, (1<<20)/size)
-		require.Less(t, waste, 0.4, "records of %d bytes", size)
+		unused, _ := fill(size, 1<<20, (1<<20)/size)
+		require.Less(t, unused, 400<<10, "records of %d bytes", size)
 	}
 }
 

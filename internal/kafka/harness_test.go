@@ -96,6 +96,8 @@ func newRigAt(t testing.TB, brokers []string, change ...func(*Config)) *rig {
 		Acked:   r.onAck,
 		Logger:  zap.NewNop(),
 		pace:    quickPace(),
+
+		stageFrom: 1, // what the stage does not take goes straight to its batch all the same
 	}
 	if testing.Verbose() {
 		cfg.Logger = zaptest.NewLogger(t, zaptest.Level(zap.DebugLevel))

@@ -10,8 +10,8 @@ import (
 // maxTopicNumber is the largest number of a topic that is kept.
 const maxTopicNumber = 1 << 14
 
-// topicOf returns the record's topic. Most records go to the topic of the one before, or to one that the router has a
-// number for, which saves the search by name.
+// topicOf returns the record's topic. Mostly it is the topic of the record before, or one that the router has a number
+// for, which saves the search by name.
 func (p *Producer) topicOf(rec *router.Record) *topic {
 	if p.latest != nil && p.latest.name == rec.Topic {
 		return p.latest

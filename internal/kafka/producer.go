@@ -23,7 +23,8 @@ type Producer struct {
 	metrics *metrics
 
 	// mu guards everything below, and the topics, partitions, brokers and queued batches reached from there.
-	mu       sync.Mutex
+	mu       producerLock
+	stage    stage
 	topics   map[string]*topic
 	latest   *topic   // of the last record
 	numbered []*topic // by the router's numbers; see topicOf
@@ -89,7 +90,7 @@ func New(cfg Config) (*Producer, error) {
 		m.transactions.WithLabelValues("aborted") // increase() sees nothing in a series that begins with the first
 	}
 	own := newOwnership(&cfg)
-	return &Producer{
+	p := &Producer{
 		cfg:     cfg,
 		log:     cfg.Logger,
 		metrics: m,
@@ -105,7 +106,9 @@ func New(cfg Config) (*Producer, error) {
 		acks:    make(chan struct{}, 1),
 		asks:    make(chan struct{}, 1),
 		stopped: make(chan struct{}),
-	}, nil
+	}
+	p.mu.p = p
+	return p, nil
 }
 
 // Run connects and sends until ctx ends, which returns nil. What is not acknowledged by then is abandoned: it was
@@ -161,7 +164,7 @@ func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint6
 // ProduceAt is Produce for exactly-once delivery: pos is what is covered once the record and all before it are
 // committed. In idempotent mode it means nothing.
 func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uint64, pos Position) error {
-	p.mu.Lock()
+	p.mu.Mutex.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.over:
@@ -170,6 +173,13 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 		return ErrFenced
 	}
 	t := p.topicOf(rec)
+	if p.stages(t, rec) {
+		p.produced++
+		p.flushed = false
+		p.toStage(t, rec, ticket, pos)
+		return nil
+	}
+	p.settle()
 	part, err := p.place(ctx, t, rec)
 	if err != nil {
 		return err
@@ -190,10 +200,15 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 		return nil
 	}
 	if p.tx != nil {
-		p.tx.add(part, rec, pos)
+		p.tx.add(part, rec.Size(), pos)
 	}
 	p.put(part, rec, ticket)
+	p.send(part)
+	return nil
+}
 
+// send sends what is due after a record was appended to the partition.
+func (p *Producer) send(part *partition) {
 	if !part.isReady {
 		p.refresh(part)
 	}
@@ -201,7 +216,6 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 		part.broker.count(part)
 		p.pump(part.broker)
 	}
-	return nil
 }
 
 // put appends the record to the partition's open batch.
@@ -212,25 +226,29 @@ func (p *Producer) put(part *partition, rec *router.Record, ticket uint64) {
 	}
 	n := 0
 	if part.open != nil {
-		if n = part.open.append(rec, ticket, t.limit); n == 0 {
-			part.seal()
-		}
+		n = part.open.append(rec, ticket, t.limit)
 	}
-	if part.open == nil {
-		part.begin()
-		part.open.made = t.look()
-		if p.tx != nil {
-			part.open.tx = p.tx.filling
-		}
+	if n == 0 {
+		p.begin(part)
 		n = wire.HeaderSize + part.open.append(rec, ticket, t.limit)
-		if part.broker == nil {
-			p.wantMetadata()
-		}
 	}
 	if rec != own {
 		part.open.window -= int64(rec.Size() - own.Size()) // the caller's window knows nothing of the header
 	}
 	part.pending += n
+}
+
+// begin seals the partition's open batch, if there is one, and opens another.
+func (p *Producer) begin(part *partition) {
+	part.seal()
+	part.begin()
+	part.open.made = part.topic.look()
+	if p.tx != nil {
+		part.open.tx = p.tx.filling
+	}
+	if part.broker == nil {
+		p.wantMetadata()
+	}
 }
 
 // Flush says that no more records are coming right now: what is there goes out as soon as nothing else is in flight.
@@ -267,50 +285,6 @@ func (p *Producer) Drain(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// await gives up the lock until something has changed. It fails as soon as the producer is fenced, for nothing that is
-// waited for will happen then.
-func (p *Producer) await(ctx context.Context) error {
-	if p.own != nil && p.own.fenced {
-		return ErrFenced
-	}
-	return p.pause(ctx)
-}
-
-// pause gives up the lock until something has changed.
-func (p *Producer) pause(ctx context.Context) error {
-	changed := p.changed
-	p.waiters++
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		p.waiters--
-	}()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-p.stopped:
-		return p.ending()
-	case <-changed:
-		return nil
-	}
-}
-
-// ending is the error of calls after Run.
-func (p *Producer) ending() error {
-	if p.fatal != nil {
-		return p.fatal
-	}
-	return ErrStopped
-}
-
-// announce wakes every caller of await.
-func (p *Producer) announce() {
-	if p.waiters > 0 {
-		close(p.changed)
-		p.changed = make(chan struct{})
-	}
 }
 
 // fail ends Run with the error; the first one counts.

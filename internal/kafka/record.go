@@ -45,6 +45,11 @@ func appendRecord(dst []byte, rec *router.Record, timestampDelta int64, offsetDe
 	dst = append(dst, 0) // attributes: none are defined for records
 	dst = binary.AppendVarint(dst, timestampDelta)
 	dst = binary.AppendVarint(dst, int64(offsetDelta))
+	return appendBody(dst, rec)
+}
+
+// appendBody appends what does not depend on the batch: key, value and headers.
+func appendBody(dst []byte, rec *router.Record) []byte {
 	dst = appendBytes(dst, rec.Key)
 	dst = appendBytes(dst, rec.Value)
 	dst = binary.AppendVarint(dst, int64(len(rec.Headers)))

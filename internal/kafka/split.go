@@ -1,8 +1,8 @@
 package kafka
 
 import (
-	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"go.uber.org/zap"
@@ -86,7 +86,7 @@ func (b *batch) halves() (left, right *batch, err error) {
 		if i >= middle {
 			half = right
 		}
-		half.appendRaw(rec, b.firstTimestamp, b.tickets[i])
+		half.appendBody(rec.rest, b.firstTimestamp+rec.timestampDelta, b.tickets[i], math.MaxInt)
 		if half == left {
 			decoded, err := rec.decode()
 			if err != nil {
@@ -130,29 +130,4 @@ func nextRecord(data []byte) (rec rawRecord, rest []byte, err error) {
 	}
 	rec.rest = r.B
 	return rec, c.B, nil
-}
-
-// appendRaw appends a record that was encoded relative to another batch.
-func (b *batch) appendRaw(rec rawRecord, firstTimestamp int64, ticket uint64) {
-	timestamp := firstTimestamp + rec.timestampDelta
-	if b.records == 0 {
-		b.firstTimestamp, b.maxTimestamp = timestamp, timestamp
-	}
-	delta := timestamp - b.firstTimestamp
-	length := 1 + varintLen(delta) + varintLen(int64(b.records)) + len(rec.rest)
-	n := varintLen(int64(length)) + length
-
-	if cap(b.tail)-len(b.tail) < n {
-		b.grow(n)
-	}
-	b.tail = binary.AppendVarint(b.tail, int64(length))
-	b.tail = append(b.tail, 0)
-	b.tail = binary.AppendVarint(b.tail, delta)
-	b.tail = binary.AppendVarint(b.tail, int64(b.records))
-	b.tail = append(b.tail, rec.rest...)
-
-	b.payload += n
-	b.records++
-	b.maxTimestamp = max(b.maxTimestamp, timestamp)
-	b.tickets = append(b.tickets, ticket)
 }

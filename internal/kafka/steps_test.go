@@ -37,19 +37,19 @@ func TestRecordsOfATransaction(t *testing.T) {
 	part := p.partitions(1)[0]
 	rec := &router.Record{Value: []byte("12345")}
 	x.boundary, x.hurry = true, true
-	x.add(part, rec, at(7))
+	x.add(part, rec.Size(), at(7))
 	began := x.live.began
 	require.False(t, began.IsZero())
 	require.True(t, poked(x.wake), "the partition is to be named to the coordinator")
 	x.live.began = began.Add(-time.Hour)
-	x.add(part, rec, at(8))
+	x.add(part, rec.Size(), at(8))
 	require.Equal(t, began.Add(-time.Hour), x.live.began)
 	require.Equal(t, []any{uint64(2), int64(2 * rec.Size()), at(8), 1, 1, false, false}, []any{
 		x.live.records, x.live.bytes, x.live.last, len(x.live.parts), len(x.live.unadded), x.boundary, x.hurry,
 	})
 	require.False(t, poked(x.wake))
 	x.filling = &transaction{}
-	x.add(part, rec, at(9))
+	x.add(part, rec.Size(), at(9))
 	require.False(t, poked(x.wake), "it is not live")
 	require.Equal(t, []*partition{part}, x.filling.unadded)
 

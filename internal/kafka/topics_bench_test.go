@@ -69,7 +69,7 @@ func benchmarkTopics(b *testing.B, topics int) {
 		keys[i] = fmt.Appendf(nil, "id-%d", i)
 	}
 	rec := router.Record{
-		Partition: -1, Value: make([]byte, 333), Timestamp: 1700000000000,
+		Partition: -1, Value: make([]byte, 333), Timestamp: time.Now().UnixMilli(),
 		Headers: []router.Header{{Key: "id", Value: make([]byte, 36)}, {Key: "position", Value: make([]byte, 25)}},
 	}
 	send := func(n int) {
@@ -79,7 +79,7 @@ func benchmarkTopics(b *testing.B, topics int) {
 			seed ^= seed >> 17
 			seed ^= seed << 5
 			k := int(seed) % len(keys)
-			rec.Topic, rec.Key = names[k%topics], keys[k]
+			rec.Topic, rec.TopicNumber, rec.Key = names[k%topics], uint32(k%topics)+1, keys[k]
 			for bytes.Load() > 32<<20 {
 				p.Flush()
 				<-room

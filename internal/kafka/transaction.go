@@ -10,7 +10,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // Transactions configures exactly-once delivery: each record is part of a Kafka transaction that also holds the
@@ -119,8 +118,8 @@ func newTransactions(cfg *Transactions, o *ownership) *transactions {
 }
 
 // add counts a record that goes to the partition's open batch.
-func (x *transactions) add(part *partition, rec *router.Record, pos Position) {
-	x.include(rec, pos)
+func (x *transactions) add(part *partition, size int, pos Position) {
+	x.include(size, pos)
 	t := x.filling
 	if part.filling != t {
 		part.filling = t
@@ -133,13 +132,13 @@ func (x *transactions) add(part *partition, rec *router.Record, pos Position) {
 }
 
 // include counts a record of the transaction that is filled.
-func (x *transactions) include(rec *router.Record, pos Position) {
+func (x *transactions) include(size int, pos Position) {
 	t := x.filling
 	if t.records == 0 {
 		t.began = time.Now()
 	}
 	t.records++
-	t.bytes += int64(rec.Size())
+	t.bytes += int64(size)
 	t.last = pos
 	x.boundary, x.hurry = false, false
 }

@@ -47,7 +47,7 @@ func (p *Producer) stow(t *topic, rec *router.Record, ticket uint64, pos Positio
 	}
 	var tx *transaction
 	if p.tx != nil {
-		p.tx.include(rec, pos)
+		p.tx.include(rec.Size(), pos)
 		tx = p.tx.filling
 		tx.unplaced++
 	}
