@@ -9,8 +9,11 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// maxTicketsKept bounds the ticket slices that recycled batches keep: 64 KiB.
-const maxTicketsKept = 8192
+// What recycled batches keep is bounded: 4 KiB of tickets, and a list of 64 chunks.
+const (
+	maxTicketsKept = 512
+	maxFullKept    = 64
+)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -80,11 +83,14 @@ func (b *batch) chunks() iter.Seq[[]byte] {
 // free recycles the batch and its memory. No other holder may be left.
 func (b *batch) free() {
 	b.freeChunks()
-	tickets := b.tickets[:0]
+	tickets, full := b.tickets[:0], b.full
 	if cap(tickets) > maxTicketsKept {
 		tickets = nil
 	}
-	*b = batch{full: b.full, tickets: tickets}
+	if cap(full) > maxFullKept {
+		full = nil
+	}
+	*b = batch{full: full, tickets: tickets}
 	freeBatches.put(b)
 }
 
@@ -105,62 +111,55 @@ func (b *batch) size() int { return wire.HeaderSize + b.payload }
 // record always fits: one that is too large for the topic is for the broker to refuse, see split.go. Nothing of
 // rec is kept.
 func (b *batch) append(rec *router.Record, ticket uint64, limit int) int {
-	if b.records == 0 {
-		b.firstTimestamp, b.maxTimestamp = rec.Timestamp, rec.Timestamp
-	}
-	delta := rec.Timestamp - b.firstTimestamp
-	length := recordLen(rec, delta, b.records)
-	n := varintLen(int64(length)) + length
-	if b.records > 0 && b.size()+n > limit {
+	length := bodyLen(rec)
+	n := b.enter(length, rec.Timestamp, ticket, limit, length)
+	if n == 0 {
 		return 0
 	}
-
-	if cap(b.tail)-len(b.tail) < n {
-		b.grow(n)
-	}
-	b.tail = appendRecord(b.tail, rec, delta, b.records, length)
-
-	b.payload += n
+	b.tail = appendBody(b.tail, rec)
 	if rec.Tag != nil {
-		b.tags = append(b.tags, Tag{b.records, rec.Tag})
+		b.tags = append(b.tags, Tag{b.records - 1, rec.Tag})
 	}
-	b.records++
-	b.maxTimestamp = max(b.maxTimestamp, rec.Timestamp)
-	b.tickets = append(b.tickets, ticket)
 	b.window += int64(rec.Size())
 	return n
+}
+
+// appendBody is append for a record whose body is encoded already, which may lie in several chunks. What it counts for
+// in the window, and its tag, are the caller's.
+func (b *batch) appendBody(body []byte, timestamp int64, ticket uint64, limit int) int {
+	n := b.enter(len(body), timestamp, ticket, limit, 0)
+	if n == 0 {
+		return 0
+	}
+	for {
+		fits := min(len(body), cap(b.tail)-len(b.tail))
+		b.tail = append(b.tail, body[:fits]...)
+		if body = body[fits:]; len(body) == 0 {
+			return n
+		}
+		b.grow(len(body))
+	}
 }
 
 // largestHead is the most that a record takes before its body.
 const largestHead = 3*binary.MaxVarintLen64 + 1
 
-// appendBody is append for a record whose body is encoded already. What it counts for in the window, and its tag, are
-// the caller's.
-func (b *batch) appendBody(body []byte, timestamp int64, ticket uint64, limit int) int {
+// enter counts a record whose body has so many bytes, writes what precedes the body, and returns the bytes that the
+// record takes, 0 where the batch would grow beyond limit. There is room for so much of the body in the chunk.
+func (b *batch) enter(body int, timestamp int64, ticket uint64, limit, room int) int {
 	if b.records == 0 {
 		b.firstTimestamp, b.maxTimestamp = timestamp, timestamp
 	}
 	delta := timestamp - b.firstTimestamp
-	length := 1 + varintLen(delta) + varintLen(int64(b.records)) + len(body)
+	length := 1 + varintLen(delta) + varintLen(int64(b.records)) + body
 	n := varintLen(int64(length)) + length
 	if b.records > 0 && b.size()+n > limit {
 		return 0
 	}
-	if cap(b.tail)-len(b.tail) < largestHead {
-		b.grow(n)
+	if cap(b.tail)-len(b.tail) < largestHead+room {
+		b.grow(max(n, largestHead+room))
 	}
-	b.tail = binary.AppendVarint(b.tail, int64(length))
-	b.tail = append(b.tail, 0) // attributes: none are defined for records
-	b.tail = binary.AppendVarint(b.tail, delta)
-	b.tail = binary.AppendVarint(b.tail, int64(b.records))
-	for {
-		fits := min(len(body), cap(b.tail)-len(b.tail))
-		b.tail = append(b.tail, body[:fits]...)
-		if body = body[fits:]; len(body) == 0 {
-			break
-		}
-		b.grow(len(body))
-	}
+	b.tail = appendHead(b.tail, length, delta, b.records)
 
 	b.payload += n
 	b.records++
@@ -172,7 +171,7 @@ func (b *batch) appendBody(body []byte, timestamp int64, ticket uint64, limit in
 // grow begins a chunk with room for n bytes.
 func (b *batch) grow(n int) {
 	size := n // a page, where that is enough
-	if b.part == nil || b.part.usual > smallBatch {
+	if b.part == nil || max(b.part.usual, b.payload) > smallBatch {
 		size = nextChunkSize(max(cap(b.tail), 1<<pageBits), n)
 	}
 	if len(b.tail) > 0 {

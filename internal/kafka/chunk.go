@@ -2,9 +2,9 @@ package kafka
 
 import "math/bits"
 
-// A batch grows by chunks instead of by re-allocating one slice: growing never copies what is already encoded, the
-// unused tail is at most half of what the batch holds, less than a page where batches are small, and a finished batch
-// goes to the socket as it lies in memory (writev).
+// A batch grows by chunks instead of by re-allocating one slice: growing never copies what is already encoded, and a
+// finished batch goes to the socket as it lies in memory (writev). The unused tail is at most half of what the batch
+// holds. A small batch grows by pages, and its records may span them where they come encoded, from the stage.
 //
 // A chunk is a slice with the capacity that its class says. Exactly one batch owns it, from newChunk until freeChunk.
 const (
@@ -22,7 +22,7 @@ var freeChunks [maxChunkBits - pageBits + 1]freeList[[]byte]
 
 // chunkClass returns the free list for chunks with room for n bytes, and their size: a power of two.
 func chunkClass(n int) (class, size int) {
-	power := max(bits.Len(uint(n-1)), pageBits)
+	power := max(bits.Len(uint(max(n, 1)-1)), pageBits)
 	return power - pageBits, 1 << power
 }
 

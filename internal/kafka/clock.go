@@ -35,10 +35,7 @@ func (p *Producer) tick(now time.Time) time.Time {
 		p.flush() // a forgotten Flush, or one that does not come while there is much to read, may cost a second
 		p.tickedAt = now
 	}
-	if now.Sub(p.trimmedAt) >= time.Second {
-		trimFree()
-		p.trimmedAt = now
-	}
+	trimFree(now)
 	p.ticked = p.produced
 	next = p.tickTransaction(now, next)
 	p.tickOwner(now)

@@ -70,7 +70,7 @@ func (b *batch) finish(codec compress.Codec) error {
 		return nil
 	}
 
-	out := chunkWriter{}
+	out := chunkWriter{first: min(max(b.payload/4, 1<<pageBits), 8<<pageBits)}
 	w := codec.NewWriter(&out)
 	for c := range b.chunks() {
 		if _, err := w.Write(c); err != nil {
@@ -114,20 +114,21 @@ func (b *batch) expand() ([]byte, error) {
 
 // chunkWriter collects a codec's output in chunks.
 type chunkWriter struct {
-	full [][]byte
-	tail []byte
-	n    int
+	first int // size of the first chunk
+	full  [][]byte
+	tail  []byte
+	n     int
 }
 
 func (w *chunkWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		if len(w.tail) == cap(w.tail) {
-			previous := 4 << pageBits
+			size := w.first
 			if w.tail != nil {
-				previous = cap(w.tail)
+				size = nextChunkSize(cap(w.tail), 1)
 				w.full = append(w.full, w.tail)
 			}
-			w.tail = newChunk(nextChunkSize(previous, 1))
+			w.tail = newChunk(size)
 		}
 		n := min(len(rest), cap(w.tail)-len(w.tail))
 		w.tail = append(w.tail, rest[:n]...)

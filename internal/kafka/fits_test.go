@@ -18,7 +18,7 @@ func TestTightRecords(t *testing.T) {
 	rec := &router.Record{Key: []byte("key"), Value: []byte("value"), Headers: []router.Header{{Key: "a"}, {Key: "b"}}}
 	bound := rec.Size() + wire.HeaderSize + 12
 	for limit, want := range map[int]bool{0: false, 1: true, bound - 1: true, bound: false, bound + 1: false} {
-		require.Equal(t, want, (&topic{max: limit}).tight(rec), limit)
+		require.Equal(t, want, (&topic{max: limit}).tight(rec, rec.Size()), limit)
 	}
 }
 

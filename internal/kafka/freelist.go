@@ -1,6 +1,9 @@
 package kafka
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // freeList keeps memory that was used, for the next one that needs some. Unlike a sync.Pool it hands out what came back
 // last, which is still in the processor's cache, and the garbage collector does not empty it while it is in use: each
@@ -37,16 +40,42 @@ func (l *freeList[T]) put(item T) {
 func (l *freeList[T]) trim() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	keep := len(l.items) - (l.least+1)/2
+	keep := copy(l.items, l.items[(l.least+1)/2:]) // what came back last
 	clear(l.items[keep:])
-	l.items = l.items[:keep]
-	l.least = keep
+	l.items, l.least = l.items[:keep], keep
 }
 
-// trimFree drops memory that the last seconds did not need. The clock of each producer calls it.
-func trimFree() {
+// empty drops everything.
+func (l *freeList[T]) empty() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.items, l.least = nil, 0
+}
+
+// trimmed is when the lists were trimmed last, by any producer of the process.
+var trimmed struct {
+	sync.Mutex
+	at time.Time
+}
+
+// trimFree drops memory that the last second did not need. The clock of each producer calls it; once a second counts.
+func trimFree(now time.Time) {
+	trimmed.Lock()
+	defer trimmed.Unlock()
+	if since := now.Sub(trimmed.at); 0 <= since && since < time.Second {
+		return
+	}
+	trimmed.at = now
 	for i := range freeChunks {
 		freeChunks[i].trim()
 	}
 	freeBatches.trim()
+}
+
+// emptyFree drops all of it, when a producer ends: there may be no other to trim it.
+func emptyFree() {
+	for i := range freeChunks {
+		freeChunks[i].empty()
+	}
+	freeBatches.empty()
 }

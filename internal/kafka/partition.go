@@ -31,7 +31,7 @@ func (s state) String() string { return [...]string{"probing", "normal", "draini
 // The records go through three places in order: inflight (sent, sequenced), queued (sealed), open (being filled).
 // Rewinding moves inflight back in front of queued, which is why queued may hold sequenced batches at its front.
 type partition struct {
-	// What each record touches comes first, within a cache line: of thousands of partitions, none is in a cache.
+	// What each record touches comes first: of thousands of partitions, none is in the processor's cache.
 	open    *batch
 	broker  *broker      // the leader; nil while none is known
 	pending int          // bytes in open and queued
@@ -47,23 +47,24 @@ type partition struct {
 
 	own batch // what open points to
 
+	// An answer touches these.
 	queued       []*batch
 	inflight     []*batch
 	before, next *partition   // nil at the ends
 	registered   *transaction // the last one that Kafka knows to hold this partition
 	refused      *refused     // a decision about the head of the queue is awaited; nil for none
 	unanswered   int          // batches in requests that have neither an answer nor a closed connection
+	attempt      int          // failures since the last acknowledgement
 	identity     identity     // that the sequence belongs to
 	nextSequence int32        // of the next batch to be sequenced
 	leaderEpoch  int32
 	lastAck      time.Time
+	lacking      time.Time // since when replicas are said to be missing, zero while they are not
+	trouble      trouble
 
 	held    []*batch     // acknowledged, the transaction not committed
 	cause   wire.Verdict // why it drains, the zero value for none
 	retryAt time.Time    // when waiting
-	attempt int          // failures since the last acknowledgement
-	lacking time.Time    // since when replicas are said to be missing, zero while they are not
-	trouble trouble
 }
 
 func (part *partition) String() string { return fmt.Sprintf("%s/%d", part.topic.name, part.index) }
@@ -91,6 +92,14 @@ func (part *partition) busy() bool {
 	return part.open != nil || len(part.queued)+len(part.inflight) > 0
 }
 
+// An open batch gets its slices from a recycled one. Those of a busy partition are too much for one of thousands that
+// are not: each would keep them.
+const (
+	spareFactor  = 4
+	spareTickets = 32
+	spareFull    = 8
+)
+
 // seal closes the open batch, if there is one.
 func (part *partition) seal() {
 	if part.open == nil {
@@ -98,6 +107,12 @@ func (part *partition) seal() {
 	}
 	b := newBatch(part)
 	tickets, full := b.tickets, b.full
+	if cap(tickets) > spareFactor*len(part.open.tickets)+spareTickets {
+		tickets = nil
+	}
+	if cap(full) > spareFactor*len(part.open.full)+spareFull {
+		full = nil
+	}
 	*b = *part.open
 	*part.open = batch{tickets: tickets, full: full}
 	part.queued = append(part.queued, b)

@@ -39,14 +39,13 @@ type Producer struct {
 	idFailures   int
 	restarting   bool // transactions: nothing is sent until every request is answered, then the live one is recovered
 
-	flushed   bool         // Flush was called since the last Produce
-	produced  uint64       // records taken by Produce
-	inUse     atomic.Int64 // partitions; see Partitions
-	acked     uint64       // records whose Acked has returned
-	ticked    uint64       // produced, at the last tick
-	tickedAt  time.Time    // of the last tick that flushed
-	trimmedAt time.Time    // of the last trimFree
-	flying    int          // requests in flight
+	flushed  bool         // Flush was called since the last Produce
+	produced uint64       // records taken by Produce
+	inUse    atomic.Int64 // partitions; see Partitions
+	acked    uint64       // records whose Acked has returned
+	ticked   uint64       // produced, at the last tick
+	tickedAt time.Time    // of the last tick that flushed
+	flying   int          // requests in flight
 
 	generation uint64 // of requests: Abandon begins a new one, and the answers to older requests mean nothing
 	waiting    map[*partition]struct{}
@@ -141,6 +140,7 @@ func (p *Producer) Run(ctx context.Context) error {
 	p.wg.Wait()
 	close(quit)
 	deliver.Wait()
+	emptyFree()
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,11 +172,11 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 	case p.own != nil && p.own.fenced:
 		return ErrFenced
 	}
-	t := p.topicOf(rec)
-	if p.stages(t, rec) {
+	t, size := p.topicOf(rec), rec.Size()
+	if p.stages(t, rec, size) {
 		p.produced++
 		p.flushed = false
-		p.toStage(t, rec, ticket, pos)
+		p.toStage(t, rec, size, ticket, pos)
 		return nil
 	}
 	p.settle()
@@ -184,7 +184,7 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 	if err != nil {
 		return err
 	}
-	if p.cfg.Refused != nil && t.tight(rec) {
+	if p.cfg.Refused != nil && t.tight(rec, size) {
 		if err := p.fits(ctx, t, rec); err != nil {
 			return err
 		}
@@ -200,7 +200,7 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 		return nil
 	}
 	if p.tx != nil {
-		p.tx.add(part, rec.Size(), pos)
+		p.tx.add(part, size, pos)
 	}
 	p.put(part, rec, ticket)
 	p.send(part)

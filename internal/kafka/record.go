@@ -21,10 +21,9 @@ func varintLen(v int64) int {
 	return (bits.Len64(zigzag|1) + 6) / 7
 }
 
-// recordLen is the value of the record's length field: everything after that field.
-func recordLen(rec *router.Record, timestampDelta int64, offsetDelta int32) int {
-	n := 1 + varintLen(timestampDelta) + varintLen(int64(offsetDelta)) +
-		bytesLen(rec.Key) + bytesLen(rec.Value) + varintLen(int64(len(rec.Headers)))
+// bodyLen is the length of what appendBody appends.
+func bodyLen(rec *router.Record) int {
+	n := bytesLen(rec.Key) + bytesLen(rec.Value) + varintLen(int64(len(rec.Headers)))
 	for i := range rec.Headers {
 		h := &rec.Headers[i]
 		n += varintLen(int64(len(h.Key))) + len(h.Key) + bytesLen(h.Value)
@@ -39,13 +38,12 @@ func bytesLen(b []byte) int {
 	return varintLen(int64(len(b))) + len(b)
 }
 
-// appendRecord appends the record; length is what recordLen returned for the same arguments.
-func appendRecord(dst []byte, rec *router.Record, timestampDelta int64, offsetDelta int32, length int) []byte {
+// appendHead appends what precedes the body. length is the value of the record's length field: everything after it.
+func appendHead(dst []byte, length int, timestampDelta int64, offsetDelta int32) []byte {
 	dst = binary.AppendVarint(dst, int64(length))
 	dst = append(dst, 0) // attributes: none are defined for records
 	dst = binary.AppendVarint(dst, timestampDelta)
-	dst = binary.AppendVarint(dst, int64(offsetDelta))
-	return appendBody(dst, rec)
+	return binary.AppendVarint(dst, int64(offsetDelta))
 }
 
 // appendBody appends what does not depend on the batch: key, value and headers.

@@ -85,9 +85,10 @@ type Resolution struct {
 	Record *router.Record // for Replace; not to be changed any more
 }
 
-// tight reports whether the record may be larger than the topic allows: a bound that costs next to nothing.
-func (t *topic) tight(rec *router.Record) bool {
-	return t.max > 0 && rec.Size()+wire.HeaderSize+6*len(rec.Headers) > t.max
+// tight reports whether the record, of this Size, may be larger than the topic allows: a bound that costs next to
+// nothing.
+func (t *topic) tight(rec *router.Record, size int) bool {
+	return t.max > 0 && size+wire.HeaderSize+6*len(rec.Headers) > t.max
 }
 
 // fits returns a RefusedError for a record that the topic cannot take even alone. What counts is the batch as it would

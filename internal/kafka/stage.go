@@ -43,7 +43,7 @@ type stage struct {
 	records []staged
 	bodies  []byte   // of the records: see appendBody
 	pos     Position // of the last record
-	touched int      // keeps the compiler from leaving out what only touches
+	sink    int      // keeps the compiler from leaving out what only touches
 }
 
 // staged is a record in the stage.
@@ -58,19 +58,20 @@ type staged struct {
 }
 
 // stages reports whether the record can wait in the stage: it needs nothing but to be appended to the batch of its
-// key's partition. What that depends on changes under the lock only, so it still holds in settle.
-func (p *Producer) stages(t *topic, rec *router.Record) bool {
+// key's partition. What that depends on changes under the lock only, so it still holds in settle; but for the window of
+// timestamps, which each batch moves on by itself.
+func (p *Producer) stages(t *topic, rec *router.Record, size int) bool {
 	return p.inUse.Load() >= p.cfg.stageFrom && t.ready() && rec.Partition < 0 && rec.Key != nil && rec.Tag == nil &&
-		t.times.keeps(rec.Timestamp) && rec.Size() <= largestStaged && (p.cfg.Refused == nil || !t.tight(rec))
+		t.times.keeps(rec.Timestamp) && size <= largestStaged && (p.cfg.Refused == nil || !t.tight(rec, size))
 }
 
 // toStage takes the record into the stage.
-func (p *Producer) toStage(t *topic, rec *router.Record, ticket uint64, pos Position) {
+func (p *Producer) toStage(t *topic, rec *router.Record, size int, ticket uint64, pos Position) {
 	s := &p.stage
 	s.bodies = appendBody(s.bodies, rec)
 	s.records = append(s.records, staged{
 		topic: t, index: partitionOf(rec.Key, len(t.partitions)), timestamp: rec.Timestamp, ticket: ticket,
-		size: rec.Size(), end: len(s.bodies),
+		size: size, end: len(s.bodies),
 	})
 	s.pos = pos
 	if len(s.records) == mostStaged {
@@ -110,7 +111,7 @@ func (p *Producer) touch() {
 	sum := 0
 	for i := range s.records {
 		part := s.records[i].part
-		sum += part.pending + int(part.own.records)
+		sum += part.pending + len(part.own.tail) + int(part.own.records)
 	}
 	from := 0
 	for i := range s.records {
@@ -118,14 +119,14 @@ func (p *Producer) touch() {
 		b := &r.part.own
 		room := b.tail[len(b.tail):cap(b.tail)]
 		for at := 0; at < min(len(room), r.end-from); at += line {
-			sum += int(room[:cap(room)][at])
+			sum += int(room[at])
 		}
 		if n := len(b.tickets); n < cap(b.tickets) {
 			sum += int(b.tickets[:n+1][n])
 		}
 		from = r.end
 	}
-	s.touched = sum
+	s.sink = sum
 }
 
 // putBody appends an encoded record to its partition's open batch.

@@ -86,7 +86,7 @@ func TestNotStaged(t *testing.T) {
 	} {
 		*topic = *p.topic("t")
 		unready()
-		require.False(t, p.stages(topic, &rec), name)
+		require.False(t, p.stages(topic, &rec, rec.Size()), name)
 	}
 }
 

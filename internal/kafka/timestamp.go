@@ -108,7 +108,7 @@ func (p *Producer) timely(t *topic, rec *router.Record) *router.Record {
 	s.rec.Timestamp = now
 	if originalAt(rec.Headers) < 0 {
 		s.headers = append(append(s.headers[:0], rec.Headers...), original(s.value[:0], rec.Timestamp))
-		if s.rec.Headers = s.headers; t.tight(&s.rec) { // a row that fits must not become too large
+		if s.rec.Headers = s.headers; t.tight(&s.rec, s.rec.Size()) { // a row that fits must not become too large
 			s.rec.Headers = rec.Headers
 		}
 	}

@@ -124,7 +124,7 @@ func (r *Router) route(l *rowPlan, row pgoutput.Tuple, src router.Source) error 
 }
 
 // fill completes the record with what does not decide where it goes.
-func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic *seenTopic, id, key []byte) error {
+func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic seenTopic, id, key []byte) error {
 	eventType, err := l.Optional(row, l.eventType)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -152,11 +153,13 @@ func TestTopicsHaveNumbers(t *testing.T) {
 	row := plainRow()
 	numbers := map[string]uint32{}
 	taken := map[uint32]bool{}
+	require.EqualValues(t, 64, unsafe.Sizeof(recentTopic{}), "a line of the cache")
 	for i := range 3 * recentTopics {
-		row[1].Data = fmt.Appendf(nil, "t%d", i%(recentTopics+10))
+		n := i % (recentTopics + 10)
+		row[1].Data = fmt.Appendf(nil, "%s%d", strings.Repeat("t", 1+n%50), n)
 		rec, err := r.Route(rowtest.Table(), row, rowtest.Source)
 		require.NoError(t, err)
-		require.Equal(t, fmt.Sprintf("t%d.events", i%(recentTopics+10)), rec.Topic)
+		require.Equal(t, string(row[1].Data)+".events", rec.Topic)
 		if n, ok := numbers[rec.Topic]; ok {
 			require.Equal(t, n, rec.TopicNumber, rec.Topic)
 			continue

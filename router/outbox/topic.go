@@ -50,20 +50,27 @@ type topics struct {
 	from  *regexp.Regexp // what is replaced in the name; nil: nothing
 	to    string
 	taken string // name that is none for events
-	seen  map[string]*seenTopic
+	seen  map[string]seenTopic
 	buf   []byte
 
-	// recent has the names of the last rows at the hash of what the template makes, so that most rows need no search in
-	// seen.
-	recent [recentTopics]*seenTopic
+	// recent has the names of the last rows, at the hash of what the template makes: one line of the processor's cache
+	// each, where a search in seen takes several.
+	recent []recentTopic
 	seed   maphash.Seed
 }
 
 const recentTopics = 4096
 
+// recentTopic is a seenTopic of a short name: 64 bytes.
+type recentTopic struct {
+	name   string
+	number uint32 // 0: none
+	length uint8  // of built
+	built  [43]byte
+}
+
 // seenTopic is a name that was checked.
 type seenTopic struct {
-	built  string // by the template
 	name   string // renamed
 	number uint32 // from 1
 }
@@ -78,7 +85,10 @@ func newTopics(template string) (*topics, error) {
 			Next:   `Write a template such as "` + DefaultTopic + `".`,
 		}
 	}
-	return &topics{parts: parts, seen: make(map[string]*seenTopic), seed: maphash.MakeSeed()}, nil
+	return &topics{
+		parts: parts, seen: make(map[string]seenTopic), recent: make([]recentTopic, recentTopics),
+		seed: maphash.MakeSeed(),
+	}, nil
 }
 
 func parseTemplate(template string) ([]part, error) {
@@ -198,7 +208,7 @@ func (cfg Config) Renamed() func(name string) string {
 }
 
 // of returns the topic for a row.
-func (t *topics) of(l *rowPlan, row pgoutput.Tuple) (*seenTopic, *router.RowError) {
+func (t *topics) of(l *rowPlan, row pgoutput.Tuple) (seenTopic, *router.RowError) {
 	t.buf = t.buf[:0]
 	for i := range t.parts {
 		p := &t.parts[i]
@@ -216,41 +226,44 @@ func (t *topics) of(l *rowPlan, row pgoutput.Tuple) (*seenTopic, *router.RowErro
 		f := l.topic[i]
 		text, err := l.Text(row, f)
 		if err != nil {
-			return nil, err
+			return seenTopic{}, err
 		}
 		if len(text) == 0 {
-			return nil, l.Unroutable(row, f, text == nil)
+			return seenTopic{}, l.Unroutable(row, f, text == nil)
 		}
 		t.buf = append(t.buf, text...)
 	}
 	at := &t.recent[maphash.Bytes(t.seed, t.buf)%recentTopics]
-	if *at != nil && (*at).built == string(t.buf) {
-		return *at, nil
+	if at.number != 0 && string(at.built[:at.length]) == string(t.buf) {
+		return seenTopic{at.name, at.number}, nil
 	}
-	seen := t.seen[string(t.buf)]
-	if seen == nil {
+	seen, ok := t.seen[string(t.buf)]
+	if !ok {
 		var err *router.RowError
 		if seen, err = t.check(l, row); err != nil {
-			return nil, err
+			return seenTopic{}, err
 		}
 	}
-	*at = seen
+	if len(t.buf) <= len(at.built) {
+		at.name, at.number, at.length = seen.name, seen.number, uint8(copy(at.built[:], t.buf))
+	}
 	return seen, nil
 }
 
 // check makes a new name of what is in the buffer.
-func (t *topics) check(l *rowPlan, row pgoutput.Tuple) (*seenTopic, *router.RowError) {
+func (t *topics) check(l *rowPlan, row pgoutput.Tuple) (seenTopic, *router.RowError) {
 	built := string(t.buf)
 	name := t.renamed(built)
 	if err := router.CheckEventTopic(name, t.taken); err != nil {
-		return nil, l.Refuse(row, router.IllegalTopic, t.column(l), err.Error(),
+		return seenTopic{}, l.Refuse(row, router.IllegalTopic, t.column(l), err.Error(),
 			"Correct what the application writes there, or change router.topic or router.topic_regex; names are never "+
 				"changed to fit.")
 	}
 	if len(t.seen) >= layout.MaxTopics {
 		clear(t.seen)
+		clear(t.recent) // the numbers begin again
 	}
-	seen := &seenTopic{built, name, uint32(len(t.seen) + 1)}
+	seen := seenTopic{name, uint32(len(t.seen) + 1)}
 	t.seen[built] = seen
 	return seen, nil
 }
