@@ -92,8 +92,8 @@ func (part *partition) busy() bool {
 	return part.open != nil || len(part.queued)+len(part.inflight) > 0
 }
 
-// An open batch gets its slices from a recycled one. Those of a busy partition are too much for one of thousands that
-// are not: each would keep them.
+// An open batch gets its slices from a recycled one. The slices of a busy partition are too large for thousands of idle
+// ones, each of which would keep them.
 const (
 	spareFactor  = 4
 	spareTickets = 32

@@ -59,7 +59,7 @@ type staged struct {
 
 // stages reports whether the record can wait in the stage: it needs nothing but to be appended to the batch of its
 // key's partition. What that depends on changes under the lock only, so it still holds in settle; but for the window of
-// timestamps, which each batch moves on by itself.
+// timestamps, which the first record of a batch moves on.
 func (p *Producer) stages(t *topic, rec *router.Record, size int) bool {
 	return p.inUse.Load() >= p.cfg.stageFrom && t.ready() && rec.Partition < 0 && rec.Key != nil && rec.Tag == nil &&
 		t.times.keeps(rec.Timestamp) && size <= largestStaged && (p.cfg.Refused == nil || !t.tight(rec, size))
