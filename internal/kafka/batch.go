@@ -111,8 +111,7 @@ func (b *batch) size() int { return wire.HeaderSize + b.payload }
 // record always fits: one that is too large for the topic is for the broker to refuse, see split.go. Nothing of
 // rec is kept.
 func (b *batch) append(rec *router.Record, ticket uint64, limit int) int {
-	length := bodyLen(rec)
-	n := b.enter(length, rec.Timestamp, ticket, limit, length)
+	n := b.enter(bodyLen(rec), rec.Timestamp, ticket, limit, true)
 	if n == 0 {
 		return 0
 	}
@@ -127,7 +126,7 @@ func (b *batch) append(rec *router.Record, ticket uint64, limit int) int {
 // appendBody is append for a record whose body is encoded already, which may lie in several chunks. What it counts for
 // in the window, and its tag, are the caller's.
 func (b *batch) appendBody(body []byte, timestamp int64, ticket uint64, limit int) int {
-	n := b.enter(len(body), timestamp, ticket, limit, 0)
+	n := b.enter(len(body), timestamp, ticket, limit, false)
 	if n == 0 {
 		return 0
 	}
@@ -145,8 +144,8 @@ func (b *batch) appendBody(body []byte, timestamp int64, ticket uint64, limit in
 const largestHead = 3*binary.MaxVarintLen64 + 1
 
 // enter counts a record whose body has so many bytes, writes what precedes the body, and returns the bytes that the
-// record takes, 0 where the batch would grow beyond limit. There is room for so much of the body in the chunk.
-func (b *batch) enter(body int, timestamp int64, ticket uint64, limit, room int) int {
+// record takes, 0 where the batch would grow beyond limit. A whole record has room for its body in the chunk.
+func (b *batch) enter(body int, timestamp int64, ticket uint64, limit int, whole bool) int {
 	if b.records == 0 {
 		b.firstTimestamp, b.maxTimestamp = timestamp, timestamp
 	}
@@ -156,8 +155,12 @@ func (b *batch) enter(body int, timestamp int64, ticket uint64, limit, room int)
 	if b.records > 0 && b.size()+n > limit {
 		return 0
 	}
-	if cap(b.tail)-len(b.tail) < largestHead+room {
-		b.grow(max(n, largestHead+room))
+	need := n
+	if !whole {
+		need = min(n, largestHead)
+	}
+	if cap(b.tail)-len(b.tail) < need {
+		b.grow(n)
 	}
 	b.tail = appendHead(b.tail, length, delta, b.records)
 

@@ -101,10 +101,10 @@ func TestRoomOfABatch(t *testing.T) {
 	require.Equal(t, int64(-1), b.baseOffset, "not known")
 	value := make([]byte, 10) // a record adds 7 bytes
 	require.Positive(t, b.append(&router.Record{Value: value}, 0, math.MaxInt))
-	for full, spare := range []int{largestHead + 13, largestHead + 12} {
+	for full, spare := range []int{17, 16} {
 		b.full, b.tail = nil, b.tail[:cap(b.tail)-spare]
 		require.Equal(t, 17, b.append(&router.Record{Value: value}, 1, math.MaxInt))
-		require.Equal(t, full, len(b.full), "a record that comes as it is lies in one chunk")
+		require.Len(t, b.full, full, "it fits to the byte")
 	}
 
 	for _, kept := range []bool{true, false} {
@@ -197,7 +197,7 @@ func TestSendingNeedsTheRight(t *testing.T) {
 
 // TestChunkClasses: a chunk is as large as its class says, so that each comes back to the list that it is taken from.
 func TestChunkClasses(t *testing.T) {
-	last, largest := 0, 0
+	last, largest := -1, 0
 	for n := 1; n <= 1<<maxChunkBits; n += 1 + n/64 {
 		class, size := chunkClass(n)
 		require.GreaterOrEqual(t, size, n)
@@ -206,7 +206,7 @@ func TestChunkClasses(t *testing.T) {
 		again, same := chunkClass(size)
 		require.Equal(t, []int{class, size}, []int{again, same}, "%d bytes", n)
 		if size > largest {
-			require.Equal(t, len(freeChunks[:class]), class)
+			require.Greater(t, class, last, "a class has one size")
 			last, largest = class, size
 		}
 		require.Equal(t, last, class)
@@ -217,7 +217,7 @@ func TestChunkClasses(t *testing.T) {
 // TestSmallBatchesWasteLittle: a partition whose batches are small leaves less than a page unused, and one whose
 // batches are large has few chunks.
 func TestSmallBatchesWasteLittle(t *testing.T) {
-	fill := func(size, usual, records int) (unused, chunks int) {
+	fill := func(size, usual, records int) (waste float64, unused, chunks int) {
 		b := newBatch(&partition{usual: usual})
 		defer b.free()
 		room, body := 0, make([]byte, size)
@@ -227,19 +227,20 @@ func TestSmallBatchesWasteLittle(t *testing.T) {
 		for c := range b.chunks() {
 			room += cap(c)
 		}
-		return room - b.payload, len(b.full) + 1
+		return 1 - float64(b.payload)/float64(room), room - b.payload, len(b.full) + 1
 	}
 	for records := 2; records <= 8; records++ {
-		unused, _ := fill(450, 1800, records)
+		waste, unused, _ := fill(450, 1800, records)
+		require.Less(t, waste, 0.35, "%d records", records)
 		require.Less(t, unused, 1<<pageBits, "%d records", records)
 	}
-	_, chunks := fill(450, 100<<10, 230)
+	_, _, chunks := fill(450, 100<<10, 230)
 	require.Less(t, chunks, 12)
-	_, chunks = fill(450, 0, 2000) // a backlog, after little
+	_, _, chunks = fill(450, 0, 2000) // a backlog, after little
 	require.Less(t, chunks, 70)
 	for _, size := range []int{6 << 10, 9 << 10, 17 << 10, 40 << 10} {
-		unused, _ := fill(size, 1<<20, (1<<20)/size)
-		require.Less(t, unused, 400<<10, "records of %d bytes", size)
+		waste, _, _ := fill(size, 1<<20, (1<<20)/size)
+		require.Less(t, waste, 0.4, "records of %d bytes", size)
 	}
 }
 

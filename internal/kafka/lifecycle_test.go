@@ -219,9 +219,6 @@ func TestMetrics(t *testing.T) {
 
 // TestAllocations: nothing per record in the steady state.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector makes pools forget")
-	}
 	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}})
 	require.NoError(t, err)
 	top := p.topic("t")
