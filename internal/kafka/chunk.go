@@ -3,13 +3,14 @@ package kafka
 import "math/bits"
 
 // A batch grows by chunks instead of by re-allocating one slice: growing never copies what is already encoded, and a
-// finished batch goes to the socket as it lies in memory (writev). The unused tail is at most half of what the batch
-// holds. A small batch grows by pages, and its records may span them where they come encoded, from the stage.
+// finished batch goes to the socket as it lies in memory (writev). Few sizes, so that what one batch gave back serves
+// any other: with sizes that grew with the batch, memory held the most that each of them had ever needed. A small batch
+// grows by pages, and its records may span them where they come encoded, from the stage.
 //
 // A chunk is a slice with the capacity that its class says. Exactly one batch owns it, from newChunk until freeChunk.
 const (
-	pageBits     = 10 // 1 KiB: the size of chunks of small batches. They have one size, so that any batch can use any
-	topChunkBits = 14 // 16 KiB: chunks of larger ones double up to here; what is unused of 64 KiB ones came to 3 MB
+	pageBits     = 10 // 1 KiB: the size of chunks of small batches
+	chunkBits    = 12 // 4 KiB: of all other batches. With 8 KiB the last ones' unused tails came to 1 to 3 MB more
 	bigChunkBits = 16 // 64 KiB: up to here for records of which fewer than four fit into those
 	maxChunkBits = 20 // 1 MiB: a larger record gets a buffer of its own size, which is not kept
 )
@@ -48,7 +49,5 @@ func freeChunk(c []byte) {
 	}
 }
 
-// nextChunkSize is the size of the chunk that follows one of the given capacity and must take n bytes.
-func nextChunkSize(previous, n int) int {
-	return max(n, min(2*previous, max(1<<topChunkBits, min(4*n, 1<<bigChunkBits))))
-}
+// chunkSize is the size of the chunks of a batch that is not small, where the next one must take n bytes.
+func chunkSize(n int) int { return max(n, 1<<chunkBits, min(4*n, 1<<bigChunkBits)) }

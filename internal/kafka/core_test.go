@@ -214,9 +214,9 @@ func TestChunkClasses(t *testing.T) {
 	require.Equal(t, len(freeChunks)-1, last)
 }
 
-// TestSmallBatchesWasteLittle: a partition whose batches are small leaves less than a page unused, and one whose
-// batches are large has few chunks.
-func TestSmallBatchesWasteLittle(t *testing.T) {
+// TestBatchesWasteLittle: a partition whose batches are small leaves less than a page unused. One whose batches are
+// large leaves less than a chunk, besides the ends of chunks that the next record did not fit into.
+func TestBatchesWasteLittle(t *testing.T) {
 	fill := func(size, usual, records int) (waste float64, unused, chunks int) {
 		b := newBatch(&partition{usual: usual})
 		defer b.free()
@@ -234,10 +234,13 @@ func TestSmallBatchesWasteLittle(t *testing.T) {
 		require.Less(t, waste, 0.35, "%d records", records)
 		require.Less(t, unused, 1<<pageBits, "%d records", records)
 	}
-	_, _, chunks := fill(450, 100<<10, 230)
-	require.Less(t, chunks, 12)
-	_, _, chunks = fill(450, 0, 2000) // a backlog, after little
-	require.Less(t, chunks, 70)
+	for _, usual := range []int{0, 100 << 10} { // a backlog, after little and after much
+		for _, records := range []int{20, 60, 64, 130, 300, 1200} {
+			_, unused, chunks := fill(450, usual, records)
+			require.Less(t, unused, 1<<chunkBits+450*chunks, "%d records", records)
+			require.LessOrEqual(t, chunks, smallBatch>>pageBits+2+records/8, "%d records", records)
+		}
+	}
 	for _, size := range []int{6 << 10, 9 << 10, 17 << 10, 40 << 10} {
 		waste, _, _ := fill(size, 1<<20, (1<<20)/size)
 		require.Less(t, waste, 0.4, "records of %d bytes", size)
