@@ -68,7 +68,7 @@ func (r *reader) awaitKafka() error {
 	if r.c.outranked.Load() {
 		return kafka.ErrFenced
 	}
-	r.c.producer.Commit()
+	r.c.producer.Full()
 	from := time.Now()
 	defer func() { r.lead.wait(from, time.Now()) }()
 	r.c.pausing.Store(true)

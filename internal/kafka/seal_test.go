@@ -102,7 +102,7 @@ func TestFullEndsWhatItMust(t *testing.T) {
 		"all of it is the live one's": {false, false, 3, 3, true},
 		"there is more":               {false, false, 4, 3, false},
 		"another one ends":            {false, true, 3, 3, false},
-		"another one ends, at a mark": {true, true, 3, 3, true},
+		"another one ends, at a mark": {true, true, 3, 3, false},
 	} {
 		p, x := transacting(t)
 		x.boundary, x.live.records, x.live.began = test.boundary, test.live, time.Now()

@@ -164,13 +164,14 @@ func (p *Producer) Commit() {
 	p.commit()
 }
 
-// Full says that the caller waits for room. It flushes. A transaction that is live then ends between two marks only
-// when there is nothing else that could make room: while one before it is being committed, that will, and what is whole
-// upstream stays whole. The caller repeats it for as long as it waits. In idempotent mode it is Flush.
+// Full says that the caller waits for room. It flushes, and the transaction that is filled ends here, unless another is
+// being committed: that will make room, and what is filled meanwhile would be small. It ends between two marks only
+// when there is nothing else that could make room, so that what is whole upstream stays whole. The caller repeats it
+// for as long as it waits. In idempotent mode it is Flush.
 func (p *Producer) Full() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if x := p.tx; x == nil || x.boundary || x.filling == x.live && p.produced-p.acked <= x.live.records {
+	if x := p.tx; x == nil || x.filling == x.live && (x.boundary || p.produced-p.acked <= x.live.records) {
 		p.commit()
 		return
 	}
