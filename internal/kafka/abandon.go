@@ -118,7 +118,7 @@ func (p *Producer) clear(part *partition) {
 	clear(part.inflight)
 	part.inflight, part.queued, part.held = part.inflight[:0], part.queued[:0], part.held[:0]
 	part.pending, part.unanswered, part.attempt = 0, 0, 0
-	part.filling, part.registered, part.refused = nil, nil, nil
+	part.filling, part.registered, part.entered, part.refused = nil, nil, nil, nil
 	part.waiting = false
 	delete(p.waiting, part)
 	part.rewind() // forgets why it drained

@@ -224,5 +224,5 @@ func (x *transactions) leave(part *partition) {
 		same := func(o *partition) bool { return o == part }
 		t.parts, t.unadded = slices.DeleteFunc(t.parts, same), slices.DeleteFunc(t.unadded, same)
 	}
-	part.filling, part.registered = nil, nil
+	part.filling, part.registered, part.entered = nil, nil, nil
 }

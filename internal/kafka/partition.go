@@ -52,6 +52,7 @@ type partition struct {
 	inflight     []*batch
 	before, next *partition   // nil at the ends
 	registered   *transaction // the last one that Kafka knows to hold this partition
+	entered      *transaction // the last one of which Kafka acknowledged a batch of this partition
 	refused      *refused     // a decision about the head of the queue is awaited; nil for none
 	unanswered   int          // batches in requests that have neither an answer nor a closed connection
 	attempt      int          // failures since the last acknowledgement
@@ -204,7 +205,7 @@ func (part *partition) rewind() wire.Verdict {
 // release puts the batches of an aborted transaction back in front of the queue. Kafka knows nothing of them any more.
 func (part *partition) release() {
 	part.held = part.requeue(part.held)
-	part.registered = nil
+	part.registered, part.entered = nil, nil
 }
 
 // requeue puts batches back in front of the queue, in their order, and returns the list that held them, emptied.

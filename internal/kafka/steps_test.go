@@ -54,14 +54,27 @@ func TestRecordsOfATransaction(t *testing.T) {
 	require.Equal(t, []*partition{part}, x.filling.unadded)
 
 	for name, test := range map[string]struct {
-		sealed bool
-		acked  uint64
-		wakes  bool
-	}{"the last": {true, 2, true}, "one more": {true, 1, false}, "not sealed": {false, 2, false}} {
-		x.live = &transaction{records: 3, acked: test.acked, sealed: test.sealed}
+		sealed  bool
+		acked   uint64
+		entered bool // the partition has a batch in the log
+		parts   int
+		wakes   bool
+	}{
+		"the last":                      {true, 2, true, 1, true},
+		"one more":                      {true, 1, true, 1, false},
+		"not sealed":                    {false, 2, false, 1, false},
+		"the first of the only one":     {true, 1, false, 1, true},
+		"the first of one of two":       {true, 1, false, 2, false},
+		"the first of one, of the last": {true, 2, false, 2, true},
+	} {
+		x.live = &transaction{records: 3, acked: test.acked, sealed: test.sealed, parts: p.partitions(2)[:test.parts]}
+		part.entered = nil
+		if test.entered {
+			part.entered, x.live.entered = x.live, 1
+		}
 		p.hold(&batch{part: part, tx: x.live, records: 1})
 		require.Equal(t, test.wakes, poked(x.wake), name)
-		require.Equal(t, test.acked+1, x.live.acked)
+		require.Equal(t, []any{test.acked + 1, 1, x.live}, []any{x.live.acked, x.live.entered, part.entered}, name)
 	}
 }
 
@@ -89,9 +102,15 @@ func TestStepsOfATransaction(t *testing.T) {
 		"partitions are added": {func(_ *Producer, l *transaction) { l.parts = part }, "addOffsets"},
 		"a mark alone":         {func(_ *Producer, l *transaction) { l.sealed = true }, "addOffsets"},
 		"offsets are added":    {func(_ *Producer, l *transaction) { l.parts, l.offsetsAdded = part, true }, ""},
-		"sealed": {
-			func(_ *Producer, l *transaction) { l.sealed, l.offsetsAdded, l.records = true, true, 1 }, "commitPosition",
-		},
+		"sealed, a leader may ask": {func(_ *Producer, l *transaction) {
+			l.parts, l.sealed, l.offsetsAdded, l.records = part, true, true, 1
+		}, ""},
+		"sealed": {func(_ *Producer, l *transaction) {
+			l.parts, l.sealed, l.offsetsAdded, l.records, l.entered = part, true, true, 1, 1
+		}, "commitPosition"},
+		"sealed, its only record was dropped": {func(_ *Producer, l *transaction) {
+			l.parts, l.sealed, l.offsetsAdded, l.records, l.acked = part, true, true, 1, 1
+		}, "commitPosition"},
 		"positioned, one is out": {func(_ *Producer, l *transaction) {
 			l.sealed, l.offsetsAdded, l.positioned, l.records = true, true, true, 1
 		}, ""},

@@ -62,6 +62,7 @@ type Position struct {
 type transaction struct {
 	parts   []*partition // with records in it
 	unadded []*partition // the members of parts that Kafka's transaction does not hold yet
+	entered int          // members of parts with an acknowledged batch
 	records uint64
 	// unplaced records have no partition yet. The transaction is not begun in Kafka while there are some.
 	unplaced int
@@ -310,12 +311,24 @@ func (p *Producer) urgent() bool { return p.flushed || p.tx != nil && p.tx.live.
 
 // hold keeps an acknowledged batch until its transaction has ended.
 func (p *Producer) hold(b *batch) {
-	b.part.held = append(b.part.held, b)
-	b.tx.acked += uint64(b.records)
-	if b.tx.sealed && b.tx.acked == b.tx.records {
+	part, t := b.part, b.tx
+	part.held = append(part.held, b)
+	t.acked += uint64(b.records)
+	first := part.entered != t
+	if first {
+		part.entered = t
+		t.entered++
+	}
+	if t.sealed && (t.acked == t.records || first && t.verified()) {
 		poke(p.tx.wake)
 	}
 }
+
+// verified reports whether no leader has the coordinator still to ask whether the transaction holds its partition. It
+// asks at the first batch, and a group coordinator asks at TxnOffsetCommit. A broker asks about one transactional id
+// once at a time: while a question waits, another one about the same id has it fail, and a batch is refused with
+// NOT_ENOUGH_REPLICAS (AddPartitionsToTxnManager in Kafka's source, KIP-890).
+func (t *transaction) verified() bool { return t.entered >= len(t.parts) || t.acked == t.records }
 
 // succeed hands the batches of the live transaction, which is committed, to Acked, and makes the next one live.
 func (p *Producer) succeed() {
@@ -350,7 +363,7 @@ func (p *Producer) redo(id identity) {
 		zap.Int64(logkey.ProducerID, id.id), zap.Int16(logkey.Epoch, id.epoch))
 	x.redone++
 	t.unadded = append(t.unadded[:0], t.parts...)
-	t.acked, t.opened = uint64(len(t.dropped)), time.Time{}
+	t.acked, t.entered, t.opened = uint64(len(t.dropped)), 0, time.Time{}
 	t.offsetsAdded, t.positioned, t.ending, t.doubtful = false, false, false, false
 	p.restartAll(id)
 }

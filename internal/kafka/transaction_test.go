@@ -299,6 +299,42 @@ func TestTransactionEndUnknown(t *testing.T) {
 	}
 }
 
+// The position waits for the first batch of each partition: while the leader asks the coordinator about that one, it
+// can not ask about the position, and one of the two fails.
+func TestThePositionWaitsForTheLeaders(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(3, "a"))
+	r := newRig(t, c, exactlyOnce("first"))
+	r.begin()
+	var asking, early, positions atomic.Int32
+	came := make(chan struct{}, 1)
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		asking.Add(1)
+		c.SleepControl(func() {
+			select {
+			case <-came:
+			case <-time.After(20 * time.Millisecond):
+			}
+		})
+		asking.Add(-1)
+		return nil, nil, false
+	})
+	c.ControlKey(int16(kmsg.TxnOffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		positions.Add(1)
+		early.Add(asking.Load())
+		poke(came)
+		return nil, nil, false
+	})
+	for range 3 {
+		r.transact(7, "a")
+		r.drain()
+	}
+	r.checkCommitted()
+	require.GreaterOrEqual(t, positions.Load(), int32(3))
+	require.Zero(t, early.Load())
+}
+
 // An EndTxn whose connection was cut arrives after all, when the next transaction has records. It does not commit them.
 func TestEndTxnArrivesLate(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(2, "a"))

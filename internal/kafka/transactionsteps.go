@@ -30,9 +30,9 @@ func (p *Producer) nextTransactionStep() func(context.Context) time.Duration {
 		return p.addPartitions
 	case (len(t.parts) > 0 || t.sealed) && !t.offsetsAdded:
 		return p.addOffsets
-	case t.sealed && !t.positioned:
+	case t.sealed && !t.positioned && t.verified():
 		return p.commitPosition
-	case t.sealed && t.acked == t.records:
+	case t.sealed && t.positioned && t.acked == t.records:
 		return p.endTransaction
 	}
 	return nil
