@@ -30,7 +30,7 @@ func floor(ctx context.Context, args []string) error {
 		return err
 	}
 	defer b.close()
-	m, err := newMeter(b, *rounds, "")
+	m, err := newMeter(b, *rounds, 2, "")
 	if err != nil {
 		return err
 	}

@@ -15,13 +15,14 @@ import (
 
 const usage = `usage:
   bench throughput [-rows N] [-per-tx N] [-rounds N] [-debezium] [-debezium-rounds N] [-only NAMES]
-    [-against BINARY] [-out FILE]
+    [-against BINARY] [-warm-up N] [-out FILE]
   bench floor [-rows N] [-rounds N]
   bench table FILE [PAGE.md ...]
   bench polling [-rows N] [-per-tx N] [-rounds N] [-only NAMES] [-against BINARY] [-idle DURATION]
   bench beside [-rows N] [-rate N] [-for DURATION] [-warm-up DURATION] [-backlog N] [-only NAME]
   bench slots [-rows N] [-rounds N]
-  bench topics [-rows N] [-topics N] [-brokers N] [-delivery at_least_once|exactly_once] [-against BINARY]
+  bench topics [-rows N] [-topics N] [-brokers N] [-rounds N] [-warm-up N] [-delivery at_least_once|exactly_once]
+    [-against BINARY]
   bench latency [-rate N] [-for DURATION] [-delivery at_least_once|exactly_once]`
 
 func main() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -20,6 +21,7 @@ func throughput(ctx context.Context, args []string) error {
 	perTx := flags.Int("per-tx", 10, "rows per transaction")
 	single := flags.Bool("single", true, "a second load, of one row per transaction")
 	rounds := flags.Int("rounds", 0, "passes of each contender; default 5, of the matrix 3")
+	warmUps := flags.Int("warm-up", 0, "passes with transactions before one counts; default 10, of the matrix 2")
 	debezium := flags.Bool("debezium", os.Getenv("DEBEZIUM") == "1",
 		"Debezium too (needs java and mvn; fetches it on first use)")
 	debeziumRounds := flags.Int("debezium-rounds", 0,
@@ -39,18 +41,17 @@ func throughput(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	if *rounds == 0 {
-		*rounds = 5
-		if *matrix {
-			*rounds = 3
-		}
+	passes, before := 5, 10
+	if *matrix {
+		passes, before = 3, 2
 	}
+	*rounds, *warmUps = cmp.Or(*rounds, passes), cmp.Or(*warmUps, before)
 	b, err := makeBed(ctx, *rows)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	m, err := newMeter(b, *rounds, *out)
+	m, err := newMeter(b, *rounds, *warmUps, *out)
 	if err != nil {
 		return err
 	}
@@ -108,16 +109,16 @@ func perTxKey(perTx int) string { return fmt.Sprintf("%d-per-tx", perTx) }
 
 // meter lets contenders take turns on a bed and keeps what they took.
 type meter struct {
-	bed    *bed
-	rounds int
-	out    *output
-	all    []*series
-	warm   bool          // the broker has had records
-	limit  time.Duration // of a pass; a contender that takes longer has its row without figures
+	bed     *bed
+	rounds  int
+	warmUps int // passes that are still to come before one counts
+	out     *output
+	all     []*series
+	limit   time.Duration // of a pass; a contender that takes longer has its row without figures
 }
 
-func newMeter(b *bed, rounds int, path string) (*meter, error) {
-	m := &meter{bed: b, rounds: rounds, limit: 10 * time.Minute}
+func newMeter(b *bed, rounds, warmUps int, path string) (*meter, error) {
+	m := &meter{bed: b, rounds: rounds, warmUps: warmUps, limit: 10 * time.Minute}
 	var err error
 	if path != "" {
 		m.out, err = openOutput(path, b)
@@ -139,8 +140,8 @@ func (m *meter) measure(ctx context.Context, key string, l workload, all []conte
 			slots = append(slots, slotName(i, round))
 		}
 	}
-	for _, c := range warmUps {
-		slots = append(slots, c.key)
+	for n := m.warmUps; n > 0; n-- {
+		slots = append(slots, warmUpSlot(n))
 	}
 	took, err := m.bed.refill(ctx, l, slots)
 	if err != nil {
@@ -195,27 +196,25 @@ func turns(n, round int) []int {
 	return order
 }
 
-// warmUps are the kinds of delivery that a broker has seen before a pass counts: one that has just started takes
-// records at half speed, and the first transaction has it create two topics of 50 partitions.
-var warmUps = []contender{
-	{key: "bench_warm_up", publishes: true, pass: passOurs()},
-	{key: "bench_warm_up_transactions", publishes: true, pass: passExactlyOnce},
-}
-
-// warmUp publishes the first load before it counts.
+// warmUp publishes the first load some times before a pass counts, with transactions. A broker that has
+// just started takes records at half speed, and its compiler takes a part of two cores for some tens of seconds more:
+// for transactions it has more to compile than for records alone.
 func (m *meter) warmUp(ctx context.Context, all []contender) error {
 	publishes := func(c contender) bool { return c.publishes && c.missing == "" }
-	if m.warm || missingBinary() != "" || !slices.ContainsFunc(all, publishes) {
-		return nil
+	if missingBinary() != "" || !slices.ContainsFunc(all, publishes) {
+		m.warmUps = 0
 	}
-	m.warm = true
-	for _, c := range warmUps {
-		if _, err := m.pass(ctx, c, turn{bed: m.bed, slot: c.key, prefix: c.key}); err != nil {
+	for ; m.warmUps > 0; m.warmUps-- {
+		c := contender{publishes: true, pass: passExactlyOnce}
+		name := warmUpSlot(m.warmUps)
+		if _, err := m.pass(ctx, c, turn{bed: m.bed, slot: name, prefix: name}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+func warmUpSlot(n int) string { return fmt.Sprintf("bench_warm_up_%d", n) }
 
 func slotName(contender, round int) string { return fmt.Sprintf("bench_%d_%d", contender, round) }
 

@@ -57,6 +57,7 @@ func manyTopics(ctx context.Context, args []string) error {
 	brokers := flags.Int("brokers", 1, "Kafka brokers")
 	perTx := flags.Int("per-tx", 10, "rows per transaction")
 	rounds := flags.Int("rounds", 1, "passes each way")
+	warmUps := flags.Int("warm-up", 5, "passes each way before one counts")
 	delivery := flags.String("delivery", atLeastOnce, "at_least_once or exactly_once")
 	more := flags.String("env", "", "one more environment variable for the connector, NAME=VALUE")
 	against := flags.String("against", "", "another build of the connector, measured after each pass of this one")
@@ -69,7 +70,7 @@ func manyTopics(ctx context.Context, args []string) error {
 	}
 	b := &topicsBed{rows: *rows, topics: *topics}
 	defer b.close()
-	if err := b.start(ctx, *brokers, *rounds*len(builds), *perTx); err != nil {
+	if err := b.start(ctx, *brokers, *warmUps+*rounds*len(builds), *perTx); err != nil {
 		return err
 	}
 	fmt.Printf("%d rows, %d per transaction, %s, %d topics of %d partitions on %d brokers; Kafka %s, %s, %d cores\n\n",
@@ -77,14 +78,9 @@ func manyTopics(ctx context.Context, args []string) error {
 	fmt.Println("| | rows/s | rows in the first second | client CPU s/M | walsender | Kafka | peak RSS | " +
 		"records per batch | per request |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|")
-	// The first write to each of thousands of new partitions costs the broker more than the records do, so the topics
-	// are in use before they are measured.
-	for _, n := range []int{1, *topics} {
-		if _, err := b.pass(ctx, binary, n, fmt.Sprintf("topics_%d_first", n), *delivery, *more); err != nil {
-			return fmt.Errorf("%d topics, first pass: %w", n, err)
-		}
-	}
-	for round := range *rounds * len(builds) {
+	// The first write to each of thousands of new partitions costs the broker more than the records do, and its compiler
+	// takes a part of the cores for some tens of seconds.
+	for round := range *warmUps + *rounds*len(builds) {
 		build, note := builds[round%len(builds)], ""
 		if build != binary {
 			note = ", another build"
@@ -94,6 +90,9 @@ func manyTopics(ctx context.Context, args []string) error {
 			p, err := b.pass(ctx, build, n, slot, *delivery, *more)
 			if err != nil {
 				return fmt.Errorf("%d topics: %w", n, err)
+			}
+			if round < *warmUps {
+				continue
 			}
 			million := float64(b.rows) / 1e6
 			fmt.Printf("| %d topics%s | %.1f k | %d | %.2f | %.2f | %.2f | %.0f MB | %.1f | %.0f |\n", n, note,
@@ -120,20 +119,18 @@ func (b *topicsBed) start(ctx context.Context, brokers, rounds, perTx int) (err 
 	if _, err = b.conn.PgConn().Exec(ctx, schema).ReadAll(); err != nil {
 		return err
 	}
-	b.kafka, err = kafka.Start(ctx, inProduction(kafka.Options{Version: kafkaVersion, Heap: "2g", Brokers: brokers}))
-	if err != nil {
+	opts := inProduction(kafka.Options{Version: kafkaVersion, Heap: "2g", Brokers: brokers})
+	opts.Settings["log.segment.delete.delay.ms"] = "1" // by default the files of a pass go a minute later, during others
+	if b.kafka, err = kafka.Start(ctx, opts); err != nil {
 		return err
 	}
 	for _, n := range []int{1, b.topics} {
 		if err := b.create(ctx, topicNames(n)); err != nil {
 			return err
 		}
-		slots := []string{fmt.Sprintf("topics_%d_first", n)}
 		for round := range rounds {
-			slots = append(slots, fmt.Sprintf("topics_%d_%d", n, round))
-		}
-		for _, slot := range slots {
-			_, err := b.conn.Exec(ctx, "SELECT pg_create_logical_replication_slot($1, 'pgoutput')", slot)
+			_, err := b.conn.Exec(ctx, "SELECT pg_create_logical_replication_slot($1, 'pgoutput')",
+				fmt.Sprintf("topics_%d_%d", n, round))
 			if err != nil {
 				return err
 			}
@@ -220,7 +217,26 @@ func (b *topicsBed) empty(ctx context.Context, topics []string) error {
 	if err != nil {
 		return err
 	}
-	return deleted.Error()
+	if err := deleted.Error(); err != nil {
+		return err
+	}
+	return b.quiet(ctx)
+}
+
+// quiet waits until the brokers have deleted the files, and what they and Postgres wrote is on disk.
+func (b *topicsBed) quiet(ctx context.Context) error {
+	settle()
+	const period = time.Second
+	for used := period; used > period/10; {
+		before := b.brokerCPU()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(period):
+		}
+		used = b.brokerCPU() - before
+	}
+	return nil
 }
 
 // brokerCPU is what all brokers have used so far.
