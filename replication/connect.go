@@ -314,8 +314,9 @@ func (c *connection) stream(ctx context.Context, r *runner, id Identity) (*Strea
 		_ = hijacked.Conn.Close()
 		return nil, r.cfg.retry(err)
 	}
-	c.socket.Stream(r.cfg.OnWait)
-	s := newStream(ctx, r, hijacked.Conn, c.reader, id)
+	var s *Stream
+	c.socket.Stream(r.cfg.OnWait, func() int { return s.frames.messages })
+	s = newStream(ctx, r, hijacked.Conn, c.reader, id)
 	s.onLate = c.socket.Late
 	s.holder = func(ctx context.Context) (uint32, lsn.LSN, error) { return c.holder(ctx, r.cfg.Slot) }
 	s.shutdown.start(s, c.knock)

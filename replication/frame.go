@@ -26,6 +26,8 @@ type frames struct {
 	buf    []byte
 	rp, wp int    // buf[rp:wp] is read and not yet handed out
 	first  []byte // the buffer to fall back to
+
+	messages int // handed out so far
 }
 
 func newFrames(r io.Reader) *frames {
@@ -44,6 +46,7 @@ func (f *frames) next() (typ byte, body []byte, err error) {
 		if f.wp-f.rp >= n {
 			msg := f.buf[f.rp : f.rp+n : f.rp+n]
 			f.rp += n
+			f.messages++
 			return msg[0], msg[frameHeader:], nil
 		}
 		if err := f.fill(n); err != nil {

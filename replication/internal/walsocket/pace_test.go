@@ -1,6 +1,7 @@
 package walsocket
 
 import (
+	"cmp"
 	"math/rand"
 	"testing"
 	"time"
@@ -17,6 +18,8 @@ type server struct {
 	over    time.Duration // what a sleep takes beyond what was asked for
 	waiting float64
 	clock   time.Time
+	sent    float64
+	message float64 // its bytes; 480 where it is zero
 
 	// Other processes want the CPU, too, where this is set: both sides get it in turns of uneven lengths.
 	busy  *rand.Rand
@@ -49,7 +52,7 @@ func (s *server) read(p *pacer, long time.Duration) (rate float64, sleeps int, l
 	begun, bytes := s.clock, 0
 	for s.clock.Sub(begun) < long {
 		if s.waiting < enough {
-			if d := p.sleep(s.clock, int(s.waiting)); d > 0 {
+			if d := p.sleep(s.clock, int(s.waiting), int(s.sent/cmp.Or(s.message, 480))); d > 0 {
 				sleeps++
 				longest = max(longest, d)
 				if s.busy != nil {
@@ -64,6 +67,7 @@ func (s *server) read(p *pacer, long time.Duration) (rate float64, sleeps int, l
 		}
 		n := min(s.waiting, 2*receiveBuffer)
 		s.waiting -= n
+		s.sent += n
 		s.pass(20*time.Microsecond + time.Duration(n/s.work*float64(time.Second)))
 		p.brought(int(n))
 		bytes += int(n)
@@ -105,9 +109,23 @@ func TestPaceSleepsAsLongAsItMay(t *testing.T) {
 	p := &pacer{limit: first}
 	s.read(p, 3*time.Second)
 	_, sleeps, long := s.read(p, time.Second)
-	require.LessOrEqual(t, sleeps, 100)
-	require.GreaterOrEqual(t, long, 15*time.Millisecond)
+	require.LessOrEqual(t, sleeps, 120)
+	require.GreaterOrEqual(t, long, 9*time.Millisecond)
 	require.LessOrEqual(t, long, longest)
+}
+
+// TestPaceOfLargeMessages: they fill the queues fast, and a sleep saves the server little.
+func TestPaceOfLargeMessages(t *testing.T) {
+	sleeps := map[float64]time.Duration{}
+	for _, size := range []float64{480, 1900, 2100, 100_000} {
+		s := &server{rate: 200 * mega, holds: 4 * mega, work: 500 * mega, clock: time.Unix(1, 0), message: size}
+		p := &pacer{limit: first}
+		s.read(p, 3*time.Second)
+		_, _, sleeps[size] = s.read(p, time.Second)
+	}
+	require.InEpsilon(t, 2, float64(sleeps[480])/float64(sleeps[2100]), .3, "%v", sleeps)
+	require.InEpsilon(t, 1, float64(sleeps[480])/float64(sleeps[1900]), .3, "%v", sleeps)
+	require.InEpsilon(t, 1, float64(sleeps[2100])/float64(sleeps[100_000]), .3, "%v", sleeps)
 }
 
 // TestPaceNeverSleepsAtLowLoad: rows must not wait while the server has time to spare.
@@ -142,7 +160,7 @@ func TestPaceFindsItsLengthAgain(t *testing.T) {
 	s.holds = 4 * mega
 	s.read(p, 3*time.Second)
 	_, _, long := s.read(p, time.Second)
-	require.GreaterOrEqual(t, long, 15*time.Millisecond)
+	require.GreaterOrEqual(t, long, 9*time.Millisecond)
 }
 
 // TestPaceOnABusyMachine: where other processes want the CPU, too, what a sleep brings is chance. Short sleeps would

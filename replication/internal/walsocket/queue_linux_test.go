@@ -56,8 +56,8 @@ func sleepOver(t *testing.T, network, address string) time.Duration {
 	require.NoError(t, err)
 	defer conn.Close()
 	s := New(conn)
-	s.Stream(func() {})
+	s.Stream(func() {}, func() int { return 0 })
 	s.pace.rate = 100 << 20
 	s.pace.started = time.Now().Add(time.Hour)
-	return s.pace.sleep(time.Now(), 0)
+	return s.pace.sleep(time.Now(), 0, 0)
 }

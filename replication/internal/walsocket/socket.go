@@ -39,9 +39,10 @@ type Socket struct {
 	pace      pacer
 	pause     func(time.Duration)
 	onWait    func()
-	raised    bool      // the low-water mark is up
-	waited    time.Time // when onWait was called before a sleep
-	buf       []byte    // read ahead for short reads
+	messages  func() int // how many have been cut out of what was read
+	raised    bool       // the low-water mark is up
+	waited    time.Time  // when onWait was called before a sleep
+	buf       []byte     // read ahead for short reads
 	rp, wp    int
 	bufLength int
 }
@@ -53,10 +54,11 @@ func New(c net.Conn) *Socket {
 }
 
 // Stream turns to the stream's ways: long reads, and sleeps between them. onWait is called before a read that may wait
-// for the server, and before each sleep; in a backlog, of which there is more, now and then.
-func (s *Socket) Stream(onWait func()) {
+// for the server, and before each sleep; in a backlog, of which there is more, now and then. messages counts those that
+// the caller has cut out of what it read.
+func (s *Socket) Stream(onWait func(), messages func() int) {
 	s.bufLength = ReadBuffer
-	s.onWait = onWait
+	s.onWait, s.messages = onWait, messages
 	if q := kernelQueueOf(s.Conn); q != nil {
 		s.queue, s.pause = q, pause
 		// A Unix-domain socket has no low-water mark, so each row would wake the runtime's poller during a sleep.
@@ -111,7 +113,7 @@ func (s *Socket) stayAway() {
 	}
 	if have >= 0 {
 		now := time.Now()
-		if d := s.pace.sleep(now, have); d > 0 {
+		if d := s.pace.sleep(now, have, s.messages()); d > 0 {
 			if !s.pace.backlog() || now.Sub(s.waited) >= backlogWait {
 				s.onWait()
 				s.waited = now

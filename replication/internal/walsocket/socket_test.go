@@ -40,7 +40,7 @@ func TestSocketWritesWithoutReader(t *testing.T) {
 			defer server.Close()
 			require.NoError(t, server.(*net.TCPConn).SetWriteBuffer(64<<10))
 			s := New(client)
-			s.Stream(func() {})
+			s.Stream(func() {}, func() int { return 0 })
 
 			_, err = server.Write([]byte("a row"))
 			require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestSocketSleepsWhenDry(t *testing.T) {
 	var during []int
 	after := 0
 	s := New(reading{look: func() { require.True(t, k.fixed) }})
-	s.queue, s.onWait = k, func() { waits++ }
+	s.queue, s.onWait, s.messages = k, func() { waits++ }, func() int { return 0 }
 	s.pause = func(time.Duration) { sleeps++; during = append(during, k.mark); k.have = after }
 	s.pace = pacer{limit: first, rate: 100 << 20, started: time.Now().Add(time.Hour)}
 	p := make([]byte, 1<<20)
