@@ -299,8 +299,8 @@ func TestTransactionEndUnknown(t *testing.T) {
 	}
 }
 
-// The position waits for the first batch of each partition: while the leader asks the coordinator about that one, it
-// can not ask about the position, and one of the two fails.
+// The position waits for the first batch of each partition: while the leader asks the coordinator about the batch, the
+// broker cannot ask about the position, and one of the two fails.
 func TestThePositionWaitsForTheLeaders(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(3, "a"))
 	r := newRig(t, c, exactlyOnce("first"))

@@ -54,8 +54,8 @@ func New(c net.Conn) *Socket {
 }
 
 // Stream turns to the stream's ways: long reads, and sleeps between them. onWait is called before a read that may wait
-// for the server, and before each sleep; in a backlog, of which there is more, now and then. messages counts those that
-// the caller has cut out of what it read.
+// for the server, and before each sleep; in a backlog, of which there is more, now and then. messages counts the messages
+// that the caller has cut out of what it read.
 func (s *Socket) Stream(onWait func(), messages func() int) {
 	s.bufLength = ReadBuffer
 	s.onWait, s.messages = onWait, messages
