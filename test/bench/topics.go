@@ -78,8 +78,8 @@ func manyTopics(ctx context.Context, args []string) error {
 	fmt.Println("| | rows/s | rows in the first second | client CPU s/M | walsender | Kafka | peak RSS | " +
 		"records per batch | per request |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|")
-	// The first write to each of thousands of new partitions costs the broker more than the records do, and its compiler
-	// takes a part of the cores for some tens of seconds.
+	// The first write to each of thousands of new partitions costs the broker more than the records do, and its
+	// compiler takes a part of the cores for some tens of seconds.
 	for round := range *warmUps + *rounds*len(builds) {
 		build, note := builds[round%len(builds)], ""
 		if build != binary {

@@ -147,6 +147,18 @@ func TestPaceWhereTheReaderIsTheSlowOne(t *testing.T) {
 	require.Zero(t, sleeps)
 }
 
+// TestPaceOverALongWay: there the kernel sizes the buffer by what is read in a round trip.
+func TestPaceOverALongWay(t *testing.T) {
+	sleeps := map[bool]time.Duration{}
+	for _, far := range []bool{false, true} {
+		s := &server{rate: 200 * mega, holds: 4 * mega, work: 500 * mega, clock: time.Unix(1, 0)}
+		p := &pacer{limit: first, far: far}
+		s.read(p, 3*time.Second)
+		_, _, sleeps[far] = s.read(p, time.Second)
+	}
+	require.InEpsilon(t, 2, float64(sleeps[false])/float64(sleeps[true]), .3, "%v", sleeps)
+}
+
 // TestPaceFindsItsLengthAgain: a queue that becomes smaller, as after a failover to another host, and larger again.
 func TestPaceFindsItsLengthAgain(t *testing.T) {
 	s := &server{rate: 100 * mega, holds: 4 * mega, work: 500 * mega, clock: time.Unix(1, 0)}

@@ -17,13 +17,13 @@ type kernelQueue struct {
 	have, least           int
 }
 
-// kernelQueueOf returns nil where c is not a socket.
-func kernelQueueOf(c net.Conn) queue {
+// kernelQueueOf returns nil where c is not a socket. far says that the kernel goes on sizing the buffer.
+func kernelQueueOf(c net.Conn) (kernel queue, far bool) {
 	if q := newKernelQueue(c); q != nil {
 		q.fixable = q.isNear() && q.fits()
-		return q
+		return q, !q.fixable
 	}
-	return nil
+	return nil, false
 }
 
 func newKernelQueue(c net.Conn) *kernelQueue {

@@ -5,4 +5,4 @@ package walsocket
 import "net"
 
 // kernelQueueOf returns nil: the reader never sleeps.
-func kernelQueueOf(net.Conn) queue { return nil }
+func kernelQueueOf(net.Conn) (kernel queue, far bool) { return nil, false }

@@ -15,7 +15,7 @@ const (
 	receiveBuffer = 128 << 10
 	// fixedRTT is the round-trip time up to which the buffer is fixed. Over longer ways more has to be under way at a
 	// time than it holds, so there the kernel goes on sizing it.
-	fixedRTT = time.Millisecond
+	fixedRTT = 700 * time.Microsecond
 	// directRead is the length from which on a read bypasses the read-ahead buffer.
 	directRead = 64 << 10
 	// backlogWait is how often onWait is called while a backlog is read. Most of it may be rows of other tables.
@@ -54,16 +54,16 @@ func New(c net.Conn) *Socket {
 }
 
 // Stream turns to the stream's ways: long reads, and sleeps between them. onWait is called before a read that may wait
-// for the server, and before each sleep; in a backlog, of which there is more, now and then. messages counts the messages
-// that the caller has cut out of what it read.
+// for the server, and before each sleep; in a backlog, of which there is more, now and then. messages counts the
+// messages that the caller has cut out of what it read.
 func (s *Socket) Stream(onWait func(), messages func() int) {
 	s.bufLength = ReadBuffer
 	s.onWait, s.messages = onWait, messages
-	if q := kernelQueueOf(s.Conn); q != nil {
+	if q, far := kernelQueueOf(s.Conn); q != nil {
 		s.queue, s.pause = q, pause
 		// A Unix-domain socket has no low-water mark, so each row would wake the runtime's poller during a sleep.
 		_, tcp := s.Conn.(*net.TCPConn)
-		s.pace = pacer{limit: first, never: !tcp}
+		s.pace = pacer{limit: first, never: !tcp, far: far}
 	}
 }
 
