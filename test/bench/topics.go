@@ -120,7 +120,8 @@ func (b *topicsBed) start(ctx context.Context, brokers, rounds, perTx int) (err 
 		return err
 	}
 	opts := inProduction(kafka.Options{Version: kafkaVersion, Heap: "2g", Brokers: brokers})
-	opts.Settings["log.segment.delete.delay.ms"] = "1" // by default the files of a pass go a minute later, during others
+	// By default the files of a pass are deleted a minute later, during others.
+	opts.Settings["log.segment.delete.delay.ms"] = "1"
 	if b.kafka, err = kafka.Start(ctx, opts); err != nil {
 		return err
 	}
