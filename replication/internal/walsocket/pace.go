@@ -14,7 +14,7 @@ const (
 	// rateWindow is the time over which the rate is measured.
 	rateWindow = 5 * time.Millisecond
 	// drainAim is how much a sleep is to let pile up. The queues hold 2 MB and more, and a server that has filled them
-	// waits; with half of it, each side takes a fifth more CPU where rows are small.
+	// waits; with half of it, the client takes a fifth more CPU where rows are small.
 	drainAim = 1 << 20
 	// drainAimShort is how much where long sleeps cost more. A sleep saves the server work for each message. Of large
 	// ones there are few in the queues, and they fill fast: of 4 KB, a server with CPU to spare had a third more rows
@@ -57,7 +57,9 @@ type pacer struct {
 	sleeps  int
 	begun   time.Time     // of the cycle that is running, zero where none is
 	asked   time.Duration // its sleep
+	whole   time.Duration // what its sleep would be if it were not half as long
 	read    int           // bytes that came in it
+	unit    time.Duration // the whole sleep of the first of cycles
 	cycles  cycles
 }
 
@@ -98,6 +100,7 @@ func (p *pacer) sleep(now time.Time, has, messages int) time.Duration {
 	}
 	d := min(p.limit, p.wanted())
 	p.sleeps++
+	p.whole = d
 	if p.sleeps%trialEvery == 0 {
 		d /= 2
 	}
@@ -133,7 +136,7 @@ func (p *pacer) finish(now time.Time, has int) {
 	if p.begun.IsZero() {
 		return
 	}
-	p.cycles.add(p.asked, now.Sub(p.begun), p.read+has)
+	p.count(now.Sub(p.begun), p.read+has)
 	if n := p.cycles.n; n < quick || p.found && n < trial {
 		return
 	}
@@ -153,6 +156,21 @@ func (p *pacer) finish(now time.Time, has int) {
 		p.limit, p.found, p.resting = 4*shortest, false, now.Add(rest)
 	}
 	p.cycles = cycles{}
+}
+
+// count adds a cycle. The sleep follows the rate, too, and that must not count as a trial: where rows become slower,
+// the sleeps become longer and bring less in the same time, and where they become faster the opposite. So time is
+// counted in whole sleeps, and written as if each were as long as the first.
+func (p *pacer) count(took time.Duration, bytes int) {
+	if p.cycles.n == 0 {
+		p.unit = p.whole
+	}
+	if p.whole <= 0 {
+		return
+	}
+	scale := float64(p.unit) / float64(p.whole)
+	scaled := func(d time.Duration) time.Duration { return time.Duration(float64(d) * scale) }
+	p.cycles.add(scaled(p.asked), scaled(took), bytes)
 }
 
 // used is how much of the longer sleeps the server made use of: what the time by which they are longer brought, against

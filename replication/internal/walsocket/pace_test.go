@@ -147,6 +147,28 @@ func TestPaceWhereTheReaderIsTheSlowOne(t *testing.T) {
 	require.Zero(t, sleeps)
 }
 
+// TestPaceOfMixedRows: small rows and large ones by turns, and queues that hold all that a sleep lets pile up: no sleep
+// is too long, though the sleeps follow the rate.
+func TestPaceOfMixedRows(t *testing.T) {
+	for _, rates := range [][2]float64{{60, 120}, {60, 250}, {100, 400}} {
+		for _, phase := range []time.Duration{60 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond} {
+			s := &server{holds: 4 * mega, work: 500 * mega, clock: time.Unix(1, 0)}
+			p := &pacer{limit: first, late: true}
+			messages, short, all := 0.0, 0, 0
+			for begun := s.clock; s.clock.Sub(begun) < 20*time.Second; all++ {
+				s.rate, s.message = rates[all%2]*mega, 300+float64(all%2)*3700
+				s.sent = messages * s.message
+				s.read(p, phase)
+				messages = s.sent / s.message
+				if p.limit < 4*time.Millisecond {
+					short++
+				}
+			}
+			require.LessOrEqual(t, short, all/10, "%v MB/s, turns of %s: of %d", rates, phase, all)
+		}
+	}
+}
+
 // TestPaceOverALongWay: there the kernel sizes the buffer by what is read in a round trip.
 func TestPaceOverALongWay(t *testing.T) {
 	sleeps := map[bool]time.Duration{}
