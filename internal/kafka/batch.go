@@ -175,7 +175,7 @@ func (b *batch) enter(body int, timestamp int64, ticket uint64, limit int, whole
 func (b *batch) grow(n int) {
 	size := n // a page, where that is enough
 	if b.part == nil || max(b.part.usual, b.payload) > smallBatch {
-		size = chunkSize(n)
+		size = chunkSize(n, b.payload)
 	}
 	if len(b.tail) > 0 {
 		b.full = append(b.full, b.tail)

@@ -11,7 +11,7 @@ import "math/bits"
 const (
 	pageBits     = 10 // 1 KiB: the size of chunks of small batches
 	chunkBits    = 12 // 4 KiB: of all other batches. With 8 KiB the last ones' unused tails came to 1 to 3 MB more
-	bigChunkBits = 16 // 64 KiB: up to here for records of which fewer than four fit into those
+	bigChunkBits = 16 // 64 KiB: up to here, for batches of several records of which fewer than four fit into those
 	maxChunkBits = 20 // 1 MiB: a larger record gets a buffer of its own size, which is not kept
 )
 
@@ -49,5 +49,7 @@ func freeChunk(c []byte) {
 	}
 }
 
-// chunkSize is the size of the chunks of a batch that is not small, where the next one must take n bytes.
-func chunkSize(n int) int { return max(n, 1<<chunkBits, min(4*n, 1<<bigChunkBits)) }
+// chunkSize is the size of the chunks of a batch that is not small and holds payload bytes, where the next one must
+// take n. A batch of one large record, or two, takes little more than they need: thousands of partitions may have one
+// each.
+func chunkSize(n, payload int) int { return max(n, 1<<chunkBits, min(4*n, 1<<bigChunkBits, 2*payload)) }

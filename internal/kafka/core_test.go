@@ -241,6 +241,12 @@ func TestBatchesWasteLittle(t *testing.T) {
 			require.LessOrEqual(t, chunks, smallBatch>>pageBits+2+records/8, "%d records", records)
 		}
 	}
+	for _, size := range []int{2100, 4200, 5000, 8300, 12000, 16500, 20000} { // with thousands of partitions
+		for records := 1; records <= 2; records++ {
+			waste, _, _ := fill(size, records*size, records)
+			require.LessOrEqual(t, waste, 0.67, "%d records of %d bytes", records, size)
+		}
+	}
 	for _, size := range []int{6 << 10, 9 << 10, 17 << 10, 40 << 10} {
 		waste, _, _ := fill(size, 1<<20, (1<<20)/size)
 		require.Less(t, waste, 0.4, "records of %d bytes", size)
