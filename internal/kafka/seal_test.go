@@ -103,6 +103,7 @@ func TestFullEndsWhatItMust(t *testing.T) {
 		"there is more":               {false, false, 4, 3, false},
 		"another one ends":            {false, true, 3, 3, false},
 		"another one ends, at a mark": {true, true, 3, 3, false},
+		"a mark alone is committed":   {true, true, 3, 0, true},
 	} {
 		p, x := transacting(t)
 		x.boundary, x.live.records, x.live.began = test.boundary, test.live, time.Now()

@@ -165,14 +165,16 @@ func (p *Producer) Commit() {
 	p.commit()
 }
 
-// Full says that the caller waits for room. It flushes, and the transaction that is filled ends here, unless another is
-// being committed: that will make room, and what is filled meanwhile would be small. It ends between two marks only
-// when there is nothing else that could make room, so that what is whole upstream stays whole. The caller repeats it
-// for as long as it waits. In idempotent mode it is Flush.
+// Full says that the caller waits for room. It flushes, and the transaction that is filled ends here, unless another
+// with records is being committed: that will make room, and what is filled meanwhile would be small. It ends between
+// two marks only when there is nothing else that could make room, so that what is whole upstream stays whole. The
+// caller repeats it after each acknowledgement, and between two marks until there is room. In idempotent mode it is
+// Flush.
 func (p *Producer) Full() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if x := p.tx; x == nil || x.filling == x.live && (x.boundary || p.produced-p.acked <= x.live.records) {
+	x := p.tx
+	if x == nil || x.live.records == 0 || x.filling == x.live && (x.boundary || p.produced-p.acked <= x.live.records) {
 		p.commit()
 		return
 	}
