@@ -125,7 +125,7 @@ func (w *chunkWriter) Write(p []byte) (int, error) {
 		if len(w.tail) == cap(w.tail) {
 			size := w.first
 			if w.tail != nil {
-				size = chunkSize(1, 0)
+				size = 1 << chunkBits
 				w.full = append(w.full, w.tail)
 			}
 			w.tail = newChunk(size)

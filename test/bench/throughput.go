@@ -196,9 +196,9 @@ func turns(n, round int) []int {
 	return order
 }
 
-// warmUp publishes the first load some times before a pass counts, with transactions. A broker that has
-// just started takes records at half speed, and its compiler takes a part of two cores for some tens of seconds more:
-// for transactions it has more to compile than for records alone.
+// warmUp publishes the first load some times before a pass counts, with transactions. A broker that has just started
+// takes records at half speed, and its compiler takes a part of two cores for some tens of seconds more. For
+// transactions it has more to compile than for records alone.
 func (m *meter) warmUp(ctx context.Context, all []contender) error {
 	publishes := func(c contender) bool { return c.publishes && c.missing == "" }
 	if missingBinary() != "" || !slices.ContainsFunc(all, publishes) {

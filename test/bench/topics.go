@@ -81,7 +81,7 @@ func manyTopics(ctx context.Context, args []string) error {
 	// The first write to each of thousands of new partitions costs the broker more than the records do, and its
 	// compiler takes a part of the cores for some tens of seconds.
 	for round := range *warmUps + *rounds*len(builds) {
-		build, note := builds[round%len(builds)], ""
+		build, note := builds[max(round-*warmUps, 0)%len(builds)], ""
 		if build != binary {
 			note = ", another build"
 		}
