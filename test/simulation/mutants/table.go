@@ -279,9 +279,14 @@ var mutants = []mutant{
 	},
 	{
 		"acknowledge before the transaction has ended", "internal/kafka/transaction.go",
-		"	b.part.held = append(b.part.held, b)\n",
+		"	part.held = append(part.held, b)\n",
 		"	p.completed = append(p.completed, b)\n	poke(p.acks)\n",
 		"", "",
+	},
+	{
+		"ask for the position's place before the leaders have asked", "internal/kafka/transaction.go",
+		"return t.entered >= len(t.parts) || t.acked == t.records }", "return true }", "",
+		"./internal/kafka TestThePositionWaitsForTheLeaders",
 	},
 	{
 		"commit without a position", "internal/kafka/transactionsteps.go", "	t.positioned = ok\n	return wait",
