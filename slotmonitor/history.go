@@ -164,7 +164,8 @@ func ptr[T any](v T) *T { return &v }
 func (row slotRow) slot(standby bool) Slot {
 	s := Slot{
 		Name: row.Name, Database: row.Database, Plugin: row.Plugin, Active: row.ActivePID != 0, PID: row.ActivePID,
-		WALStatus: row.WALStatus, InvalidationReason: row.InvalidationReason, Synced: row.Synced,
+		WALStatus: row.WALStatus, InvalidationReason: row.InvalidationReason,
+		Synced:     row.Synced && standby, // on a primary it only says that the slot came with a promotion
 		RestartLSN: row.RestartLSN, ConfirmedFlushLSN: row.ConfirmedFlushLSN, SafeBytes: row.SafeWALSize,
 	}
 	if row.Conflicting && s.InvalidationReason == "" && standby {

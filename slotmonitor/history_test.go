@@ -2,10 +2,13 @@ package slotmonitor
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -257,4 +260,26 @@ func TestConfirmedSince(t *testing.T) {
 		return row
 	})
 	require.Equal(t, start.Add(10*time.Second), *s.ConfirmedSince)
+}
+
+// TestPromotedCopy: a slot that came with a promotion stays "synced" on the new primary, where nothing moves it but its
+// reader.
+func TestPromotedCopy(t *testing.T) {
+	h := newHistory(time.Minute)
+	row := slotRow{Name: "s", Synced: true, RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1), WALStatus: WALReserved}
+	at := func(after time.Duration, standby bool) Slot {
+		slots, err := h.add(Snapshot{
+			At: start.Add(after), Current: 1 << 30, Standby: standby, Slots: []slotRow{row},
+		}, DefaultThresholds)
+		require.NoError(t, err)
+		return slots[0]
+	}
+	at(0, true)
+	copied := at(2*time.Minute, true)
+	require.True(t, copied.Synced)
+	require.Equal(t, CauseStandbyCopy, copied.Cause.Code)
+	promoted := at(4*time.Minute, false)
+	require.False(t, promoted.Synced)
+	require.Equal(t, CauseNoConsumer, promoted.Cause.Code)
+	require.True(t, slices.ContainsFunc(promoted.Alerts, func(a alert.Alert) bool { return a.Rule == "slot_inactive" }))
 }

@@ -47,7 +47,7 @@ func checkPair(cfg Config, st state) []preflight.Finding {
 // unread says since when no session reads the slot, as far as that is known; empty where a session does.
 func unread(st state) string {
 	switch s := st.Slot; {
-	case s.ActivePID != 0 || s.Synced:
+	case s.ActivePID != 0 || s.Synced && st.Server.InRecovery:
 		return ""
 	case !s.InactiveSince.IsZero():
 		return ", not read since " + human.Time(s.InactiveSince)

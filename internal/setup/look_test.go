@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
@@ -89,6 +90,19 @@ func TestSinceWhenASlotIsUnread(t *testing.T) {
 	slot, check = says()
 	require.Equal(t, "not known; last confirmed at 2026-01-02T03:04:05Z", slot)
 	require.True(t, check)
+}
+
+// TestSinceWhenAPromotedCopyIsUnread: on the new primary the slot stays "synced", and a reader is due.
+func TestSinceWhenAPromotedCopyIsUnread(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	slot := postgres.Slot{Exists: true, Synced: true, InactiveSince: at}
+	for standby, want := range map[bool]string{true: "", false: "2026-01-02T03:04:05Z"} {
+		r := SlotReport{Exists: true, Synced: true, InactiveSince: &at, InRecovery: standby}
+		require.Equal(t, want, r.UnreadSince())
+		st := state{Slot: slot}
+		st.Server.InRecovery = standby
+		require.Equal(t, want, strings.TrimPrefix(unread(st), ", not read since "))
+	}
 }
 
 // TestCheckNamesWhoKeepsWritersOut: the stream goes on, and applications wait.

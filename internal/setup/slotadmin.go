@@ -74,7 +74,7 @@ func (cfg Config) BeingRead(by string) error {
 // UnreadSince says since when no session reads the slot; empty where a session does, and where there is no slot.
 func (r *SlotReport) UnreadSince() string {
 	switch {
-	case !r.Exists || r.ReadBy != "" || r.Synced:
+	case !r.Exists || r.ReadBy != "" || r.Synced && r.InRecovery:
 		return ""
 	case r.InactiveSince != nil:
 		return human.Time(*r.InactiveSince)
