@@ -114,6 +114,9 @@ func (sh *slotHistory) add(snap Snapshot, row slotRow, open []Transaction, volum
 		return Slot{}, err
 	}
 	s := row.slot(snap.Standby)
+	if s.WALStatus == WALLost {
+		restart = 0 // nothing is kept, also where the server leaves restart_lsn as it was (idle_timeout, rows_removed)
+	}
 	s.LimitBytes, s.kept, s.SampledAt = snap.KeepSize, restart != 0, snap.At
 	s.InactiveSince = sh.inactive(snap, row)
 	s.InactiveAtLeast = s.InactiveSince != nil && row.InactiveSince == nil && sh.unread

@@ -283,3 +283,25 @@ func TestPromotedCopy(t *testing.T) {
 	require.Equal(t, CauseNoConsumer, promoted.Cause.Code)
 	require.True(t, slices.ContainsFunc(promoted.Alerts, func(a alert.Alert) bool { return a.Rule == "slot_inactive" }))
 }
+
+// TestALostSlotKeepsNothing: of what invalidates a slot, only the removal of WAL takes its restart_lsn away.
+func TestALostSlotKeepsNothing(t *testing.T) {
+	h := newHistory(prompt)
+	h.volume = 1 << 30
+	var s Slot
+	for i := range 30 {
+		slots, err := h.add(Snapshot{
+			At: start.Add(time.Duration(i) * 5 * time.Second), Current: uint64(i+1) << 25,
+			Slots: []slotRow{{
+				Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1), WALStatus: WALLost,
+				InvalidationReason: "idle_timeout",
+			}},
+		}, DefaultThresholds)
+		require.NoError(t, err)
+		s = slots[0]
+	}
+	require.Zero(t, s.RetainedBytes)
+	require.Nil(t, s.GrowthPerSecond)
+	require.Nil(t, s.SecondsToFull)
+	require.Len(t, s.Alerts, 1, "slot_lost, and not that its WAL fills the disk: %v", s.Alerts)
+}

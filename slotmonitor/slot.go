@@ -72,7 +72,7 @@ type Slot struct {
 	SampledAt time.Time `json:"sampled_at"`
 
 	tooth   int64         // of RetainedBytes: what the next step of restart_lsn frees, where the slot keeps up
-	kept    bool          // restart_lsn is set
+	kept    bool          // WAL is held back from restart_lsn on
 	service cloud.Service // that the server belongs to
 }
 
