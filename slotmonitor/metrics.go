@@ -22,9 +22,10 @@ var (
 			"monitor.wal_volume.")
 	growth15Desc = slotDesc("slot_growth_15m_bytes_per_second",
 		"Growth of the WAL the slot holds back, over the last fifteen minutes.")
-	inactiveDesc = slotDesc("slot_inactive_seconds", "Time since a session read the slot, 0 while a session does.")
-	stillDesc    = slotDesc("slot_confirmed_age_seconds", "Time since confirmed_flush_lsn moved.")
-	holderDesc   = slotDesc("slot_oldest_transaction_seconds",
+	inactiveDesc = slotDesc("slot_inactive_seconds",
+		"Time since a session read the slot, 0 while a session does, and for a standby's copy.")
+	stillDesc  = slotDesc("slot_confirmed_age_seconds", "Time since confirmed_flush_lsn moved.")
+	holderDesc = slotDesc("slot_oldest_transaction_seconds",
 		"Age of the server's oldest open transaction that has written, which restart_lsn cannot pass; 0 where none "+
 			"is older than 10 s.")
 	spilledDesc = slotDesc("slot_spilled_bytes_total",
@@ -101,7 +102,7 @@ func collectMore(s Slot, gauge func(*prometheus.Desc, float64, ...string)) {
 		gauge(fullDesc, math.Inf(1))
 	}
 	inactive, still, held := 0.0, 0.0, 0.0
-	if s.InactiveSince != nil {
+	if s.InactiveSince != nil && !s.Synced { // no session can read a standby's copy
 		inactive = max(0, s.SampledAt.Sub(*s.InactiveSince).Seconds())
 	}
 	if s.ConfirmedSince != nil {

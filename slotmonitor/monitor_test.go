@@ -124,7 +124,8 @@ cdc_outbox_slot_confirmed_age_seconds{slot="lost"} 60
 # HELP cdc_outbox_slot_growth_bytes_per_second Growth of the WAL the slot holds back, over the last minute.
 # TYPE cdc_outbox_slot_growth_bytes_per_second gauge
 cdc_outbox_slot_growth_bytes_per_second{slot="a"} 0
-# HELP cdc_outbox_slot_inactive_seconds Time since a session read the slot, 0 while a session does.
+# HELP cdc_outbox_slot_inactive_seconds Time since a session read the slot, 0 while a session does, and for a `+
+			`standby's copy.
 # TYPE cdc_outbox_slot_inactive_seconds gauge
 cdc_outbox_slot_inactive_seconds{slot="a"} 0
 cdc_outbox_slot_inactive_seconds{slot="lost"} 60
@@ -183,6 +184,19 @@ cdc_outbox_slot_wal_status{slot="lost",status="unreserved"} 0
 		require.Zero(t, n, "old figures are not shown as present ones")
 		stop()
 	})
+}
+
+// TestACopyIsNotUnread: Prometheus's rule CDCOutboxSlotUnread fires above 0, and no session can read a standby's copy.
+func TestACopyIsNotUnread(t *testing.T) {
+	long := start.Add(-time.Hour)
+	s := Slot{Name: "s", Synced: true, kept: true, RetainedBytes: 1 << 20, InactiveSince: &long, SampledAt: start}
+	require.NoError(t, testutil.CollectAndCompare(collector{latest: func() []Slot { return []Slot{s} }},
+		strings.NewReader(`
+# HELP cdc_outbox_slot_inactive_seconds Time since a session read the slot, 0 while a session does, and for a `+
+			`standby's copy.
+# TYPE cdc_outbox_slot_inactive_seconds gauge
+cdc_outbox_slot_inactive_seconds{slot="s"} 0
+`), "cdc_outbox_slot_inactive_seconds"))
 }
 
 func TestNewRefuses(t *testing.T) {
