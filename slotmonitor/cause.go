@@ -28,6 +28,13 @@ const little = 1 << 20
 func cause(s Slot) alert.Cause {
 	slot := fmt.Sprintf("slot %q", s.Name)
 	switch {
+	case s.WALStatus == WALLost && s.Synced: // the server refuses to drop it here, and the primary's may be fine
+		return alert.Cause{
+			Code:     CauseLost,
+			Sentence: "It is a standby's copy of the primary's slot, and the standby has removed what it needs.",
+			Object:   slot,
+			Next:     "See whether the primary's slot can be read: the standby then makes the copy again by itself.",
+		}
 	case s.WALStatus == WALLost:
 		return alert.Cause{
 			Code:     CauseLost,

@@ -52,6 +52,11 @@ func TestRules(t *testing.T) {
 			alert.Critical,
 			"slot_lost", "idle_replication_slot_timeout",
 		},
+		"a lost copy": {
+			Slot{WALStatus: WALLost, Synced: true, InvalidationReason: "rows_removed"},
+			alert.Critical,
+			"slot_lost", "A promotion now",
+		},
 		"an hour left":          {Slot{SecondsToLimit: ptr(3600.0)}, alert.Warn, "slot_time_to_limit", "in 1 h;"},
 		"more than an hour":     {Slot{SecondsToLimit: ptr(3601.0)}, alert.OK, "", ""},
 		"a thousand years left": {Slot{SecondsToLimit: ptr(1e300)}, alert.OK, "", ""},
@@ -166,6 +171,10 @@ func TestCause(t *testing.T) {
 			},
 		},
 		{CauseStandbyCopy, "It is a standby's copy", "", Slot{Synced: true, InactiveSince: &old}},
+		{
+			CauseLost, "a standby's copy", "makes the copy again",
+			Slot{Synced: true, WALStatus: WALLost, InactiveSince: &old},
+		},
 		{CauseLost, "never be read again", "", Slot{WALStatus: WALLost, InactiveSince: &old}},
 		{CauseIdle, "Nothing waits", "", Slot{Active: true, HeldBy: held, RetainedBytes: 100}},
 	} {
