@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,16 +25,49 @@ func TestUnits(t *testing.T) {
 		m := unitCommand.FindStringSubmatch(string(text))
 		require.NotNil(t, m, file)
 		require.Equal(t, command, m[1])
-		environ := []string{}
-		for _, line := range strings.Split(string(text), "\n") {
-			if variable, ok := strings.CutPrefix(line, "Environment="); ok {
-				environ = append(environ, strings.ReplaceAll(variable, "%d", filepath.Join(mounted(t), "postgres")))
-			}
-		}
+		environ := environment(t, string(text))
 		_, err = config.Load(config.Options{Environ: environ})
 		require.NoError(t, err, file)
+		requireRestartAfterCrash(t, string(text), environ)
 		verify(t, file, string(text))
 	}
+}
+
+// environment is what the unit sets.
+func environment(t *testing.T, unit string) []string {
+	environ := []string{}
+	for _, line := range strings.Split(unit, "\n") {
+		if variable, ok := strings.CutPrefix(line, "Environment="); ok {
+			environ = append(environ, strings.ReplaceAll(variable, "%d", filepath.Join(mounted(t), "postgres")))
+		}
+	}
+	return environ
+}
+
+const crash = "CDC_OUTBOX_TEST_CRASH"
+
+// TestCrash is what requireRestartAfterCrash runs in a process of its own.
+func TestCrash(t *testing.T) {
+	if os.Getenv(crash) == "" {
+		t.Skip("only in a process of its own")
+	}
+	go panic("on purpose")
+	select {}
+}
+
+// requireRestartAfterCrash fails if the unit takes a program that crashed for one that asked not to be restarted.
+func requireRestartAfterCrash(t *testing.T, unit string, environ []string) {
+	t.Helper()
+	_, codes, ok := strings.Cut(unit, "\nRestartPreventExitStatus=")
+	require.True(t, ok)
+	codes, _, _ = strings.Cut(codes, "\n")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestCrash$")
+	cmd.Dir, cmd.Env = t.TempDir(), append(environ, crash+"=1")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Contains(t, string(out), "on purpose")
+	require.NotContains(t, strings.Fields(codes), strconv.Itoa(exit.ExitCode()), "systemd would not start it again")
 }
 
 // verify lets systemd read the unit, with a program that exists on this machine.
