@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -68,6 +69,32 @@ func TestKubernetesConfigures(t *testing.T) {
 			}
 		})
 	}
+}
+
+var podSelector = regexp.MustCompile(`(?m)^\s*kubectl get pods .*-l (\S+)=(\S+)$`)
+
+// TestDocumentedSelectorsFindThePods: a selector that no pod has makes kubectl say that there are no pods.
+func TestDocumentedSelectorsFindThePods(t *testing.T) {
+	var relay struct {
+		Spec struct {
+			Template struct {
+				Metadata struct{ Labels map[string]string }
+			}
+		}
+	}
+	readYAML(t, "kubernetes/base/relay.yaml", &relay)
+	pages, err := filepath.Glob("../docs/*.md")
+	require.NoError(t, err)
+	found := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range podSelector.FindAllStringSubmatch(string(text), -1) {
+			require.Equal(t, m[2], relay.Spec.Template.Metadata.Labels[m[1]], "%s selects %s", page, m[1])
+			found++
+		}
+	}
+	require.NotZero(t, found)
 }
 
 // configured loads what the container would, with the directories that are mounted there in one of the test's own.
