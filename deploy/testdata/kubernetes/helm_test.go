@@ -103,6 +103,21 @@ func TestChartWithEverything(t *testing.T) {
 	}
 }
 
+// TestChartQuotesNames: a release, a class or an interval whose name YAML takes for a number or a boolean is a text.
+func TestChartQuotesNames(t *testing.T) {
+	for _, name := range []string{"1234", "1e3", "on", "true"} {
+		all, err := template(t, name, map[string]any{
+			"priorityClassName": name, "prometheus": map[string]any{"enabled": true, "interval": name},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range all {
+			strict(t, o)
+		}
+	}
+}
+
 // TestValuesAreChecked: values.schema.json names every value, and refuses what the chart does not have.
 func TestValuesAreChecked(t *testing.T) {
 	for text, why := range map[string]string{

@@ -15,7 +15,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- /* The labels that select: of the relay, or of the monitor. */ -}}
 {{- define "cdc-outbox.selector" -}}
 app.kubernetes.io/name: {{ .part }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 {{- end -}}
 
 {{- /* The pod of .part, which is cdc-outbox or cdc-outbox-monitor, with .args, .values and .secrets. */ -}}
@@ -48,7 +48,7 @@ spec:
   affinity: {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with $root.Values.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ . | quote }}
   {{- end }}
   securityContext:
     runAsNonRoot: true
