@@ -45,6 +45,58 @@ func TestAlertmanagerExample(t *testing.T) {
 	}
 }
 
+// TestInhibitionsAreAboutOneSlot: the monitor shows all slots of a server under one instance, and an alert about one of
+// them says nothing about another. CDCOutboxAlert does not name its slot.
+func TestInhibitionsAreAboutOneSlot(t *testing.T) {
+	cfg, err := config.LoadFile(filepath.Join(deploy, "prometheus", "alertmanager.example.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slotAlert := func(name, severity, slot string) map[string]string {
+		return map[string]string{
+			"alertname": name, "severity": severity, "instance": "monitor:9464", "job": "cdc-outbox", "slot": slot,
+		}
+	}
+	own := func(alert string) map[string]string {
+		return map[string]string{
+			"alertname": "CDCOutboxAlert", "alert": alert, "severity": "critical", "level": "critical",
+			"instance": "monitor:9464", "job": "cdc-outbox",
+		}
+	}
+	lost, runsOut := slotAlert("CDCOutboxSlotLost", "critical", "a"), slotAlert("CDCOutboxSlotRunsOut", "critical", "a")
+	down := map[string]string{
+		"alertname": "CDCOutboxDown", "severity": "critical", "instance": "other:9464", "job": "cdc-outbox",
+	}
+	for _, c := range []struct {
+		source, target map[string]string
+		silent         bool
+	}{
+		// A process that is down shows no figures, so a blind one is another one.
+		{down, slotAlert("CDCOutboxMonitorBlind", "warning", ""), false},
+		{down, slotAlert("CDCOutboxSlotUnread", "warning", "a"), true},
+		{lost, slotAlert("CDCOutboxSlotRunsOut", "critical", "b"), false},
+		{lost, slotAlert("CDCOutboxSlotUnread", "warning", "b"), false},
+		{lost, own("slot_unreserved"), false},
+		{lost, slotAlert("CDCOutboxSlotUnread", "warning", "a"), true},
+		{lost, slotAlert("CDCOutboxStalled", "critical", ""), true},
+		{runsOut, own("slot_retained_wal"), false},
+		{runsOut, slotAlert("CDCOutboxSlotRunsOut", "warning", "b"), false},
+		{runsOut, slotAlert("CDCOutboxSlotRunsOut", "warning", "a"), true},
+	} {
+		silent := slices.ContainsFunc(cfg.InhibitRules, func(r config.InhibitRule) bool {
+			return all(r.SourceMatchers, c.source) && all(r.TargetMatchers, c.target) &&
+				!slices.ContainsFunc(r.Equal, func(l string) bool { return c.source[l] != c.target[l] })
+		})
+		if silent != c.silent {
+			t.Errorf("%v silences %v: %v", c.source, c.target, silent)
+		}
+	}
+}
+
+func all(matchers []*labels.Matcher, of map[string]string) bool {
+	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(of[m.Name]) })
+}
+
 func matches(all []*labels.Matcher, name, severity, alert string) bool {
 	for _, m := range all {
 		value := map[string]string{"alertname": name, "severity": severity, "alert": alert}[m.Name]
