@@ -82,6 +82,46 @@ func TestPanelsHaveData(t *testing.T) {
 	}
 }
 
+// TestTimeLeftIsTheSooner: a disk may be full before the slot reaches a limit that is larger than the disk. Series with
+// the same labels are one to the operator "or".
+func TestTimeLeftIsTheSooner(t *testing.T) {
+	expr := ""
+	for _, b := range dashboards(t) {
+		for _, p := range panels(t, b) {
+			if p.Title == "Time left" {
+				expr = filled(p.Targets[0].Expr)
+			}
+		}
+	}
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
+	defer engine.Close()
+	at := time.Unix(1_700_000_000, 0)
+	for _, c := range []struct{ limit, full float64 }{{36000, 600}, {600, 36000}} {
+		db := teststorage.New(t)
+		app := db.Appender(context.Background())
+		for name, v := range map[string]float64{"limit": c.limit, "full": c.full} {
+			l := labels.FromStrings(labels.MetricName, "cdc_outbox_slot_seconds_to_"+name, "instance", "connector:9464",
+				"job", "cdc-outbox", "slot", "s")
+			if _, err := app.Append(0, l, at.UnixMilli(), v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := app.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		q, err := engine.NewInstantQuery(t.Context(), db, nil, expr, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vector, err := q.Exec(t.Context()).Vector()
+		if err != nil || len(vector) != 1 || vector[0].F != 600 {
+			t.Errorf("%+v: %v, %v", c, vector, err)
+		}
+		q.Close()
+		_ = db.Close() // it was only read
+	}
+}
+
 // scrape stores a recorded answer of /metrics, as Prometheus would at that time.
 func scrape(db *teststorage.TestStorage, name string, at time.Time, instance, job string) error {
 	b, err := os.ReadFile(filepath.Join("scrapes", name))
