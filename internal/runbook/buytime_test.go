@@ -1,0 +1,45 @@
+package runbook_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/docs"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
+)
+
+var limitListing = regexp.MustCompile("(?s)\n### slot_unreserved\n.*?```sql\n(.*?)( \\\\gexec|;)\n")
+
+// TestBuyingTimeNeverLowersTheLimit pastes what the section about slot_unreserved says, with limits of all sizes: a
+// lower limit than the present one would lose the slot at the next checkpoint.
+func TestBuyingTimeNeverLowersTheLimit(t *testing.T) {
+	m := limitListing.FindStringSubmatch(string(docs.Runbook))
+	require.NotNil(t, m)
+	for _, limit := range []int{1, 20, 200 << 10} { // MB
+		db := testkit.DedicatedPostgres(t, postgres.Options{Settings: map[string]string{
+			"max_slot_wal_keep_size": fmt.Sprintf("%dMB", limit),
+		}})
+		db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
+		db.Exec(t, `CREATE TABLE filler AS SELECT repeat('x', 1000) FROM generate_series(1, 20000)`)
+		conn, err := db.Connect(t.Context(), "postgres")
+		require.NoError(t, err)
+		defer func() { _ = conn.Close(context.Background()) }() // it was only read from
+		command := m[1]
+		if m[2] != ";" { // psql runs what the query returns
+			require.NoError(t, conn.QueryRow(t.Context(), command).Scan(&command))
+		}
+		db.Exec(t, command)
+		var after, kept int
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT
+			(SELECT pg_size_bytes(setting) / 1048576 FROM pg_file_settings
+				WHERE name = 'max_slot_wal_keep_size' ORDER BY seqno DESC LIMIT 1),
+			(SELECT (pg_current_wal_lsn() - restart_lsn) / 1048576 FROM pg_replication_slots)::int`).Scan(&after, &kept))
+		require.Greater(t, after, limit)
+		require.Greater(t, after, kept)
+	}
+}
