@@ -101,6 +101,20 @@ func TestHeadlines(t *testing.T) {
 	}
 }
 
+// TestRoomIsTheSooner: the server's limit may be larger than the disk.
+func TestRoomIsTheSooner(t *testing.T) {
+	tab := browser.Start(t).Open(t, start(t, true, streaming()).URL, browser.Look{})
+	limit, long, short := int64(1<<40), 36000.0, 600.0
+	for want, s := range map[string]slotmonitor.Slot{
+		"Until the volume of pg_wal is full": {SecondsToLimit: &long, SecondsToFull: &short},
+		"Until the slot is lost":             {SecondsToLimit: &short, SecondsToFull: &long},
+	} {
+		s.LimitBytes, s.SafeBytes = &limit, &limit
+		got := call[[]string](tab, "tiles.js", "((r) => [r.label, r.value])(m.roomOf("+encoded(t, s)+"))")
+		require.Equal(t, []string{want, "10 min"}, got)
+	}
+}
+
 func TestTimeLeftAndSpikes(t *testing.T) {
 	tab := browser.Start(t).Open(t, start(t, true, streaming()).URL, browser.Look{})
 	for points, want := range map[string]float64{

@@ -80,7 +80,8 @@ export function roomOf(slot) {
   const left = limit === null ? null : Math.max(0, slot.safe_wal_bytes ?? limit - slot.retained_wal_bytes);
   const room = left === null ? `${bytes(slot.retained_wal_bytes)} retained, no limit is set` : `${bytes(left)} of ${bytes(limit)} are left`;
   const tone = slot.level === 'critical' ? 'bad' : 'none';
-  if (slot.seconds_to_limit !== null) return { label: 'Until the slot is lost', value: span(slot.seconds_to_limit), note: room, tone };
+  const full = slot.seconds_to_full ?? Infinity; // the limit may be larger than the disk
+  if (slot.seconds_to_limit !== null && slot.seconds_to_limit <= full) return { label: 'Until the slot is lost', value: span(slot.seconds_to_limit), note: room, tone };
   if (slot.seconds_to_full != null) return { label: 'Until the volume of pg_wal is full', value: span(slot.seconds_to_full), note: room, tone };
   if (left === null) return { label: 'Held back by the slot', value: bytes(slot.retained_wal_bytes), note: 'no limit is set', tone };
   return { label: 'Room of the slot', value: bytes(left), note: `of ${bytes(limit)}; it does not grow`, tone };
