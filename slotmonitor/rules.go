@@ -121,8 +121,8 @@ func judgeLost(s Slot, _ Thresholds, _ alert.Level) (alert.Level, string) {
 		reason = "it was idle for longer than idle_replication_slot_timeout"
 	}
 	if s.Synced {
-		return alert.Critical, fmt.Sprintf("The standby's copy of the slot is lost: %s. A promotion now would lose the "+
-			"slot.", reason)
+		return alert.Critical, fmt.Sprintf("The standby's copy of the slot is lost: %s. A promotion now would lose "+
+			"the slot.", reason)
 	}
 	return alert.Critical, fmt.Sprintf("The slot is lost: %s. It can never be read again.", reason)
 }
