@@ -97,6 +97,26 @@ func TestDocumentedSelectorsFindThePods(t *testing.T) {
 	require.NotZero(t, found)
 }
 
+// TestReadmeLeadsToTheOverlay: the commands before `apply` leave their objects where the overlay looks for them, and
+// each image that they start is one that was named.
+func TestReadmeLeadsToTheOverlay(t *testing.T) {
+	text, err := os.ReadFile("kubernetes/README.md")
+	require.NoError(t, err)
+	var overlay struct{ Namespace string }
+	readYAML(t, "kubernetes/overlays/plain/kustomization.yaml", &overlay)
+	before, _, found := strings.Cut(string(text), "kubectl create secret ")
+	require.True(t, found)
+	require.Contains(t, before, "\n   kubectl create namespace "+overlay.Namespace+"\n")
+	require.Contains(t, before, "\n   kubectl config set-context --current --namespace="+overlay.Namespace+"\n")
+	applied := applies.FindAllStringSubmatch(string(text), -1)
+	require.NotEmpty(t, applied)
+	for _, m := range applied {
+		require.Contains(t, before, "(cd "+m[1]+" && kustomize edit set image ")
+	}
+}
+
+var applies = regexp.MustCompile(`(?m)^ *kubectl apply -k (\S+)$`)
+
 // configured loads what the container would, with the directories that are mounted there in one of the test's own.
 func configured(t *testing.T, file string, parts []string) *config.Loaded {
 	t.Helper()
