@@ -54,15 +54,24 @@ func (s *SASL) mechanism(ctx context.Context) (sasl.Mechanism, error) {
 	if err != nil {
 		return nil, err
 	}
+	hash := scram.SHA256
 	switch s.Mechanism {
 	case "SCRAM-SHA-256":
-		return scram.Mechanism(scram.SHA256, s.Username, password)
 	case "SCRAM-SHA-512":
-		return scram.Mechanism(scram.SHA512, s.Username, password)
+		hash = scram.SHA512
 	default:
 		return plain.Mechanism{Username: s.Username, Password: password}, nil
 	}
+	m, err := scram.Mechanism(hash, s.Username, password)
+	if err != nil { // it quotes the name or the password
+		return nil, errUnprepared
+	}
+	return m, nil
 }
+
+// errUnprepared: SASLprep (RFC 4013) allows no control characters, and no mixture of both writing directions.
+var errUnprepared = errors.New("the name or the password has a character that SCRAM does not allow, such as a " +
+	"line feed")
 
 // Login is the mechanism for connections that kafka-go opens itself: it reads the password, or takes a token, for each.
 func (s *SASL) Login() sasl.Mechanism { return perConnection{s} }
