@@ -85,7 +85,7 @@ func (s Source) run(ctx context.Context, to *pgconn.Config) (string, error) {
 	cmd.WaitDelay = time.Second // for what the command started and left behind
 	err := cmd.Run()
 	if err == nil {
-		password, err := trimmed(out.Bytes())
+		password, err := trimmed(out.kept.Bytes())
 		if err != nil {
 			return "", s.failed(fmt.Errorf("%s %w", s.Command[0], err))
 		}
@@ -94,8 +94,8 @@ func (s Source) run(ctx context.Context, to *pgconn.Config) (string, error) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("has not ended within %s", timeout)
 	}
-	said := strings.TrimSpace(complaint.String())
-	if secret := strings.TrimSpace(out.String()); secret != "" {
+	said := strings.TrimSpace(complaint.kept.String())
+	if secret := strings.TrimSpace(out.kept.String()); secret != "" {
 		said = strings.ReplaceAll(said, secret, "***")
 	}
 	if len(said) > mostSaid {
@@ -118,11 +118,12 @@ func (s Source) failed(err error) error {
 		"each connection."))
 }
 
-// bounded keeps the beginning of what is written to it.
-type bounded struct{ bytes.Buffer }
+// bounded keeps the beginning of what is written to it. The buffer is not embedded: os/exec would find its ReadFrom,
+// which takes everything.
+type bounded struct{ kept bytes.Buffer }
 
 // Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), max(0, most+1-b.Len()))])
+	b.kept.Write(p[:min(len(p), max(0, most+1-b.kept.Len()))])
 	return len(p), nil
 }
