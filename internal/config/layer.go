@@ -91,8 +91,10 @@ func (g given) shown(f Field) string {
 	return quote(text)
 }
 
+// quote leaves out what may be a password in an address: a key that holds an address of another form may hold one.
 func quote(s string) string {
 	const longest = 80
+	s = withoutCredentials(s)
 	if len(s) > longest {
 		return strconv.Quote(s[:longest]) + "…"
 	}

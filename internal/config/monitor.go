@@ -53,7 +53,8 @@ func (l *loader) runbook(text string) {
 	const allowed = RunbookPublished + ", " + RunbookSelf + ", or an http:// or https:// URL without #"
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Contains(text, "#") {
-		l.fail("monitor.runbook_url", allowed, "%q is not a URL that the name of a section can be added to", text)
+		l.fail("monitor.runbook_url", allowed, "%s is not a URL that the name of a section can be added to",
+			quote(text))
 	}
 }
 

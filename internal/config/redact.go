@@ -15,6 +15,24 @@ var shownDSN = map[string]bool{
 	"target_session_attrs": true, "channel_binding": true, "min_protocol_version": true, "max_protocol_version": true,
 }
 
+// withoutCredentials masks what an address has in front of its host and, in a URL, behind its path.
+func withoutCredentials(text string) string {
+	scheme, rest, isURL := strings.Cut(text, "://")
+	if !isURL {
+		scheme, rest = "", text
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 && (isURL || strings.Contains(rest[:at], ":")) {
+		rest = masked + rest[at:]
+	}
+	if !isURL {
+		return rest
+	}
+	if end := strings.IndexAny(rest, "?#"); end >= 0 {
+		rest = rest[:end+1] + masked
+	}
+	return scheme + "://" + rest
+}
+
 var (
 	dsnHost = regexp.MustCompile(`^(\[[0-9A-Za-z:.%]+\]|[0-9A-Za-z._-]*)(:[0-9]*)?$`)
 	dsnName = regexp.MustCompile(`^[0-9A-Za-z._~%-]*$`)

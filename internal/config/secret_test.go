@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -110,6 +111,24 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 			return load(t, "", []string{"CDC_OUTBOX_POSTGRES_DSN=" + canary, "CDC_OUTBOX_POSTGRES_DSN_FILE=/x"})
 		},
 		"with others": func() (*Loaded, error) { return load(t, "", nil, "--postgres-dsn="+canary, "--log-level=x") },
+		"password of an address": func() (*Loaded, error) {
+			return load(t, "", nil, "--kafka-sasl-mechanism=OAUTHBEARER", "--kafka-sasl-oauth-client-id=x",
+				"--kafka-sasl-oauth-client-secret=y", "--kafka-sasl-oauth-token-url=https://u:"+canary+"@host/token")
+		},
+		"query of an address": func() (*Loaded, error) {
+			return load(t, "", nil, "--monitor-runbook-url=https://host/?key="+canary+"#x")
+		},
+		"password of a broker": func() (*Loaded, error) {
+			return load(t, "", nil, "--kafka-brokers=a:1,u:"+canary+"@host:9092")
+		},
+		"refused by a check": func() (*Loaded, error) {
+			return Load(Options{
+				Environ: []string{"CDC_OUTBOX_TRACES_ENDPOINT=https://u:" + canary + "@host"},
+				Checks: map[string]func(string) error{
+					"traces.endpoint": func(string) error { return errors.New("has a password") },
+				},
+			})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := from()
@@ -117,6 +136,17 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 			require.NotContains(t, err.Error(), canary)
 			require.NotContains(t, fmt.Sprintf("%+v", err), canary)
 		})
+	}
+}
+
+// TestWithoutCredentials: of an address, everything else is shown.
+func TestWithoutCredentials(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain": "plain", "": "", "a@b": "a@b", "h:1,h:2": "h:1,h:2", "u:p@h:1": "***@h:1",
+		"https://h/p": "https://h/p", "https://u@h/p": "https://***@h/p", "https://u:p/q?@h/p": "https://***@h/p",
+		"https://h/p?key=k": "https://h/p?***", "https://h/p#f": "https://h/p#***", "x://a@b?c@d": "x://***@d",
+	} {
+		require.Equal(t, want, withoutCredentials(text))
 	}
 }
 

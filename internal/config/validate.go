@@ -52,9 +52,9 @@ func (l *loader) address(key, s string, listener bool) {
 	n, perr := strconv.ParseUint(port, 10, 16)
 	switch {
 	case err != nil || perr != nil:
-		l.fail(key, allowed, "%q is not host:port", s)
+		l.fail(key, allowed, "%s is not host:port", quote(s))
 	case !listener && (host == "" || n == 0), strings.ContainsAny(host, "/@ "):
-		l.fail(key, allowed, "%q is not host:port", s)
+		l.fail(key, allowed, "%s is not host:port", quote(s))
 	}
 }
 
