@@ -43,9 +43,12 @@ func (e Endpoint) fetch(ctx context.Context, c *clientcredentials.Config) (wire.
 		return wire.Token{}, e.failed(wire.NotAuthenticated, err, "Make kafka.sasl.oauth.client_secret readable.")
 	}
 	c.ClientSecret = secret
+	client := http.Client{}
 	if e.Client != nil {
-		ctx = context.WithValue(ctx, oauth2.HTTPClient, e.Client)
+		client = *e.Client
 	}
+	client.CheckRedirect = sameHost
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, &client)
 	t, err := c.Token(ctx)
 	if err != nil {
 		return wire.Token{}, e.judge(ctx, err, secret)
@@ -55,6 +58,15 @@ func (e Endpoint) fetch(ctx context.Context, c *clientcredentials.Config) (wire.
 		expires = expiry(t.AccessToken)
 	}
 	return wire.Token{Value: t.AccessToken, Expires: expires}, nil
+}
+
+// sameHost follows a redirect only to where the secret may go: with 307 and 308 the request is sent again as it was.
+func sameHost(req *http.Request, via []*http.Request) error {
+	named := via[0].URL
+	if req.URL.Scheme != named.Scheme || req.URL.Host != named.Host || len(via) >= 10 {
+		return http.ErrUseLastResponse
+	}
+	return nil
 }
 
 func (e Endpoint) failed(kind wire.TroubleKind, err error, remedy string) *wire.TokenError {
@@ -93,7 +105,7 @@ func (e Endpoint) judge(ctx context.Context, err error, secret string) *wire.Tok
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || refused.ErrorCode == "invalid_client":
 		return e.failed(wire.NotAuthenticated, cause, "Correct kafka.sasl.oauth.client_id and client_secret, or "+
 			"renew the secret at the identity provider.")
-	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status >= 300 && status < 400:
 		return e.failed(wire.NotAuthenticated, cause, "Correct kafka.sasl.oauth.token_url: it is the address that "+
 			"gives tokens, not that of the identity provider's page.")
 	case status == http.StatusTooManyRequests || status >= 500:

@@ -90,6 +90,37 @@ func TestEndpointRefuses(t *testing.T) {
 	})
 }
 
+// TestEndpointRedirects: the client's secret stays with the host that was named, and on TLS.
+func TestEndpointRedirects(t *testing.T) {
+	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		if r.PostForm.Get("client_secret") != "" || r.Header.Get("Authorization") != "" {
+			t.Error("the secret was sent to another host")
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer stranger.Close()
+	var there string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/new" {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprint(w, `{"access_token":"t","token_type":"Bearer","expires_in":60}`)
+			return
+		}
+		http.Redirect(w, r, there, http.StatusTemporaryRedirect)
+	}))
+	defer s.Close()
+	for _, address := range []string{stranger.URL + "/new", s.URL + "/loop"} {
+		there = address
+		refused(t, s.URL+"/loop", wire.NotAuthenticated, "307 Temporary Redirect", "token_url")
+	}
+	there = "/new"
+	c := Endpoint{URL: s.URL, ClientID: "relay", Secret: func() (string, error) { return canary, nil }}.New()
+	token, err := c.Get(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "t", token.Value)
+}
+
 func refused(t *testing.T, address string, kind wire.TroubleKind, says, remedy string) {
 	t.Helper()
 	c := Endpoint{
