@@ -19,6 +19,9 @@ const (
 	// leastLife is what a token has left at least when it is shown. A broker takes no renewal within a second of a
 	// login, so a session that is hardly longer than that would end before it can be renewed.
 	leastLife = 2 * time.Second
+	// grace is how long a login waits for a newer token while the one there is can be shown: an endpoint that hangs must
+	// not take most of the time that a connection has.
+	grace = time.Second
 	// unknownLife is how long a token is shared whose end is not known.
 	unknownLife = time.Minute
 )
@@ -49,13 +52,14 @@ type Cache struct {
 // newCache is for a fetch whose errors are *wire.TokenError.
 func newCache(fetch func(context.Context) (wire.Token, error)) *Cache { return &Cache{fetch: fetch} }
 
-// Get implements wire.Tokens. While attempts fail, the token there is serves until its end.
+// Get implements wire.Tokens. While attempts fail or hang, the token there is serves until its end.
 func (c *Cache) Get(ctx context.Context) (wire.Token, error) {
 	if flying := c.ahead(); flying != nil {
 		select {
 		case <-ctx.Done():
 			return wire.Token{}, context.Cause(ctx)
 		case <-flying:
+		case <-c.enough():
 		}
 	}
 	c.mu.Lock()
@@ -66,6 +70,16 @@ func (c *Cache) Get(ctx context.Context) (wire.Token, error) {
 		return wire.Token{}, c.err
 	}
 	return c.token, nil
+}
+
+// enough ends the wait for a newer token, never where the one there is would be of no use after it.
+func (c *Cache) enough() <-chan time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.token.Value == "" || !time.Now().Add(grace+leastLife).Before(c.token.Expires) {
+		return nil
+	}
+	return time.After(grace)
 }
 
 // Ahead implements wire.Tokens.

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,13 +18,14 @@ import (
 // source gives a token of this life each second, or an error.
 type source struct {
 	life  time.Duration
+	takes time.Duration // a second, unless it is set
 	err   error
 	asked int
 }
 
 func (s *source) fetch(context.Context) (wire.Token, error) {
 	s.asked++
-	time.Sleep(time.Second)
+	time.Sleep(cmp.Or(s.takes, time.Second))
 	if s.err != nil {
 		return wire.Token{}, s.err
 	}
@@ -89,6 +91,29 @@ func TestOutageOfTheSource(t *testing.T) {
 		time.Sleep(longestPause)
 		require.NotEmpty(t, value(t, c))
 		require.Nil(t, c.Trouble())
+	})
+}
+
+// TestHungSource: a login waits for a newer token, and not long where the token there is can be shown.
+func TestHungSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{life: 100 * time.Second}
+		c := newCache(s.fetch)
+		login := func(want string, wait time.Duration) {
+			t.Helper()
+			began := time.Now()
+			require.Equal(t, want, value(t, c))
+			require.Equal(t, wait, time.Since(began))
+		}
+		login("token 1", time.Second)
+		time.Sleep(90 * time.Second)
+		s.takes = fetchTimeout
+		login("token 1", grace)
+		login("token 1", grace)
+		time.Sleep(fetchTimeout)
+		login("token 2", 0)
+		time.Sleep(98 * time.Second)
+		login("token 3", fetchTimeout)
 	})
 }
 
