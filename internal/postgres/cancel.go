@@ -38,8 +38,11 @@ func (c *canceller) HandleCancel(context.Context) {
 	}()
 }
 
-// HandleUnwatchAfterCancel waits for the request, for cancelDelay at most.
+// HandleUnwatchAfterCancel waits for the request, for cancelDelay at most. A session that broke meanwhile is being
+// closed by a goroutine of pgconn, and the deadline is then what bounds that.
 func (c *canceller) HandleUnwatchAfterCancel() {
 	<-c.done
-	_ = c.conn.Conn().SetDeadline(time.Time{})
+	if !c.conn.IsClosed() {
+		_ = c.conn.Conn().SetDeadline(time.Time{})
+	}
 }
