@@ -23,6 +23,7 @@ type control struct {
 	allAt      time.Time // when all topics are asked for next
 	everything bool      // they are asked for with the next request
 	refresh    int       // calls of Refresh so far; an answer to an older request does not count
+	refreshAt  time.Time // of the last of them
 	idAt       time.Time // when to ask for a producer id next, if there is none
 	failures   int
 	fruitless  int              // metadata answers in a row that left something without a leader

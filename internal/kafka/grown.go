@@ -60,7 +60,7 @@ func (p *Producer) grow(t *topic, n int) {
 func (p *Producer) Refresh() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.control.refresh++
+	p.control.refresh, p.control.refreshAt = p.control.refresh+1, time.Now()
 	for _, t := range p.topics {
 		t.stale = len(t.partitions) > 0
 	}

@@ -59,7 +59,7 @@ func (p *Producer) refreshMetadata(w *wire.Conn) error {
 			if limit, ok := limits[t.name]; ok {
 				t.limit, t.described = min(p.cfg.MaxBatchBytes, limit), true
 			}
-			t.stale = t.stale && refresh != p.control.refresh
+			t.stale = t.stale && !p.freshens(refresh, &answer.Topics[i])
 			p.applyTopic(t, &answer.Topics[i])
 		}
 	}
@@ -68,6 +68,13 @@ func (p *Producer) refreshMetadata(w *wire.Conn) error {
 	p.announce()
 	p.planMetadata(w)
 	return nil
+}
+
+// freshens reports whether an answer is what Refresh has records wait for. A broker that has just started may not know
+// the topic yet. For a topic that was deleted, nothing waits longer than such a broker may take.
+func (p *Producer) freshens(refresh int, answer *metadata.ResponseTopic) bool {
+	return refresh == p.control.refresh &&
+		(len(answer.Partitions) > 0 || time.Since(p.control.refreshAt) >= p.cfg.pace.settling)
 }
 
 // Partitions is the number of partitions of the topics in use, as of the last answer about them. Topics that were
