@@ -29,7 +29,8 @@ func lockKey(cfg Config) string { return "cdc-outbox setup of slot " + cfg.Slot 
 func awaitTurn(ctx context.Context, s servers, cfg Config) (st state, unlock func(), err error) {
 	waitCtx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
 	defer cancel()
-	for first := true; ; first = false {
+	var busy bool // another process has the lock, as of the last answer
+	for {
 		if st, err = s.readState(waitCtx, cfg); err == nil && st.complete(cfg) {
 			return st, nil, nil
 		}
@@ -46,12 +47,13 @@ func awaitTurn(ctx context.Context, s servers, cfg Config) (st state, unlock fun
 			return st, func() { freeLock(ctx, s.Conn, cfg) }, nil
 		case err != nil && waitCtx.Err() == nil:
 			return st, nil, postgres.QueryFault("setup", err)
-		case first && err == nil:
+		case err == nil && !busy:
+			busy = true
 			cfg.Logger.Info("another process is setting up the slot, waiting for it", zap.String(logkey.Slot, cfg.Slot))
 		}
 		select {
 		case <-waitCtx.Done():
-			return st, nil, lockFault(cfg)
+			return st, nil, turnFault(ctx, cfg, busy)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -81,6 +83,23 @@ func freeLock(ctx context.Context, conn *pgx.Conn, cfg Config) {
 	defer cancel()
 	if _, err := conn.Exec(ctx, setIdleLimit, "0"); err == nil {
 		_, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1::text, 0))`, lockKey(cfg))
+	}
+}
+
+// turnFault says what took so long. Without an answer about the lock it was the server.
+func turnFault(ctx context.Context, cfg Config, busy bool) error {
+	switch {
+	case busy:
+		return lockFault(cfg)
+	case ctx.Err() != nil:
+		return postgres.QueryFault("setup", context.Cause(ctx))
+	}
+	return &fault.Error{
+		Kind: fault.Retry, Object: "catalog", Err: fmt.Errorf("it could not be read within %s", cfg.SlotWait),
+		Next: "See which session holds a lock that keeps readers out, and how busy the server is.",
+		Commands: []string{"SELECT l.relation::regclass::text AS relation, a.pid, a.state, now() - a.xact_start AS age " +
+			"FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.granted AND l.mode = 'AccessExclusiveLock' " +
+			"AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database());"},
 	}
 }
 

@@ -271,6 +271,33 @@ func TestEnsureIgnoresTheLockOfAFrozenProcess(t *testing.T) {
 	require.Equal(t, db.conn.PgConn().PID(), pid, "the remedy finds the session")
 }
 
+// TestEnsureOverASlowCatalog: nobody else sets the slot up, so nobody else is to blame.
+func TestEnsureOverASlowCatalog(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	tx, err := db.conn.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `LOCK TABLE pg_catalog.pg_publication IN ACCESS EXCLUSIVE MODE`)
+	require.NoError(t, err)
+	db.cfg.SlotWait = 500 * time.Millisecond
+	err = db.ensure(t, true)
+	require.Equal(t, fault.Retry, fault.KindOf(err))
+	require.NotContains(t, err.Error(), "another process")
+	require.ErrorContains(t, err, "500ms")
+	var f *fault.Error
+	require.ErrorAs(t, err, &f)
+	var pid uint32
+	require.NoError(t, tx.QueryRow(t.Context(),
+		`SELECT pid FROM (`+strings.TrimSuffix(f.Commands[0], ";")+`) AS remedy WHERE relation = 'pg_publication'`).
+		Scan(&pid))
+	require.Equal(t, db.conn.PgConn().PID(), pid, "the remedy finds the session")
+	require.NoError(t, tx.Rollback(t.Context()))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = Ensure(ctx, db.DSN, db.cfg, true)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 // TestVersionsTheServerEndsAStuckSetup: the session with the lock may be idle for a while, not for ever.
 func TestVersionsTheServerEndsAStuckSetup(t *testing.T) {
 	db := newAdminDB(t)
