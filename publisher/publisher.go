@@ -15,6 +15,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/decision"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/stay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -91,7 +92,13 @@ func (p *Publisher) Run(ctx context.Context) error {
 	if p.register != nil {
 		defer p.register.Unregister(metrics{p})
 	}
-	return p.stay.Run(ctx, p.attempt)
+	err := p.stay.Run(ctx, p.attempt)
+	if err != nil && ctx.Err() != nil && fault.KindOf(err) != fault.Config {
+		p.log.Error("stopped by an error while it was stopping; the next start sends the rest again",
+			telemetry.ErrorFields(err)...)
+		return nil
+	}
+	return err
 }
 
 // attempt runs one relay, and what is beside it, to its end.

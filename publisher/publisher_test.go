@@ -147,6 +147,10 @@ func (b *bed) count(where string) (n int) {
 	return n
 }
 
+// marking are the sessions that wait for a lock before they mark.
+const marking = `pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%UPDATE%published_at%'
+	AND datname = current_database()`
+
 func (b *bed) awaitMarked() {
 	b.Helper()
 	b.await("marked", func() bool { return b.count("outbox WHERE published_at IS NULL") == 0 })
@@ -269,6 +273,35 @@ func TestStaysThroughErrors(t *testing.T) {
 	require.Contains(t, log.String(), "the cause no longer exists")
 }
 
+// An error that comes while it stops is logged, and is not why the service ends.
+func TestStopsThroughErrors(t *testing.T) {
+	b := newBed(t)
+	b.migrate()
+	b.db.Exec(t, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
+		AS $$ BEGIN RAISE 'no marks' USING ERRCODE = 'insufficient_privilege'; END $$`)
+	b.db.Exec(t, `CREATE TRIGGER refuse BEFORE UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	b.place("a", 1)
+	lock, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = lock.Rollback(context.Background()) }) // the pool waits for it
+	_, err = lock.Exec(t.Context(), "SELECT FROM outbox FOR UPDATE")
+	require.NoError(t, err)
+	var log bytes.Buffer
+	o := b.options()
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	p, err := New(o)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	b.await("it marks", func() bool { return b.count(marking) > 0 })
+	stop()
+	require.NoError(t, lock.Rollback(t.Context()))
+	require.NoError(t, <-ended)
+	require.Contains(t, log.String(), "no marks")
+}
+
 type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
@@ -336,8 +369,6 @@ func TestKilledBetweenAcknowledgementAndMark(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = victim.Signal(syscall.SIGKILL); <-victim.Done() })
 	b.records(locked)
-	const marking = `pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%UPDATE%published_at%'
-		AND datname = current_database()`
 	b.await("it marks", func() bool { return b.count(marking) > 0 })
 	require.NoError(t, victim.Signal(syscall.SIGKILL))
 	<-victim.Done()
