@@ -216,13 +216,15 @@ func (r *Recorder) report(was bool, err error) bool {
 	return err != nil
 }
 
-// masked is the error's text without the values of the headers, in case the collector sent them back, and at most a
-// line long.
+// masked is the error's text without the values of the headers, in case the collector sent them back, with the scheme
+// in front of a token or without it, and at most a line long.
 func (s *Settings) masked(err error) string {
 	text := err.Error()
 	for _, v := range s.Headers {
-		if v != "" {
-			text = strings.ReplaceAll(text, v, "***")
+		for _, secret := range []string{v, v[strings.LastIndexByte(v, ' ')+1:]} {
+			if secret != "" {
+				text = strings.ReplaceAll(text, secret, "***")
+			}
 		}
 	}
 	if len(text) > 300 {

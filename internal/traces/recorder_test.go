@@ -183,6 +183,16 @@ func TestARefusalIsSaidOnceWithoutSecrets(t *testing.T) {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
+// A collector may repeat the token alone.
+func TestMasked(t *testing.T) {
+	s := Settings{Headers: map[string]string{"authorization": "Bearer s3cret", "empty": "", "x": "key "}}
+	for text, want := range map[string]string{
+		"got Bearer s3cret": "got ***", `token "s3cret" has ended`: `token "***" has ended`, "plain": "plain",
+	} {
+		require.Equal(t, want, s.masked(errors.New(text)))
+	}
+}
+
 // hangingExporter waits for its context.
 type hangingExporter struct{ began chan struct{} }
 
