@@ -135,7 +135,10 @@ func CheckEndpoint(endpoint string) error {
 func (e *environment) setURL(s *Settings, endpoint string, perSignal, ours bool) {
 	if err := CheckEndpoint(endpoint); err != nil {
 		name := "traces.endpoint"
-		if !ours {
+		switch {
+		case !ours && perSignal:
+			name = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+		case !ours:
 			name = "OTEL_EXPORTER_OTLP_ENDPOINT"
 		}
 		e.fail(name, err.Error())

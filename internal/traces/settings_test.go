@@ -164,7 +164,13 @@ func TestResolve(t *testing.T) {
 		{what: "a password in the URL", given: Given{Endpoint: "http://u:s3cret@c"}, err: "traces.headers"},
 		{
 			what: "a token in the URL", env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c?token=s3cret"},
-			err: "traces.headers",
+			err: "OTEL_EXPORTER_OTLP_ENDPOINT has more than",
+		},
+		{
+			what: "no URL for traces", env: env{
+				"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "c:4318", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318",
+			},
+			err: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is not an http://",
 		},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
