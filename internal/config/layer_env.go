@@ -30,6 +30,9 @@ func envLayer(environ []string) (layer, Problems) {
 		}
 		f, known := byEnv[name]
 		if base, is := strings.CutSuffix(name, FileSuffix); !known && is && byEnv[base].Secret() {
+			if strings.HasPrefix(value, "@") {
+				value = "./" + value // @@ is a secret that begins with @
+			}
 			f, known, value = byEnv[base], true, "@"+value
 		}
 		if now := renamedVariable(name); !known && now != "" {

@@ -87,6 +87,8 @@ func TestSecretsFromFiles(t *testing.T) {
 	require.ErrorContains(t, err, "unknown variable", "only secrets are read from files")
 	_, err = load(t, "", []string{"CDC_OUTBOX_POSTGRES_DSN_FILE=/nowhere/dsn"})
 	require.ErrorContains(t, err, "postgres.dsn (CDC_OUTBOX_POSTGRES_DSN_FILE): cannot be read: open /nowhere/dsn")
+	_, err = load(t, "", []string{"CDC_OUTBOX_MONITOR_WEBHOOK_FILE=@/nowhere/url"})
+	require.ErrorContains(t, err, "open ./@/nowhere/url", "it is a name, and not a secret that begins with @")
 }
 
 // However a configuration is wrong, what may be a secret stays out of the message.
