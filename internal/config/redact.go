@@ -36,6 +36,8 @@ func withoutCredentials(text string) string {
 var (
 	dsnHost = regexp.MustCompile(`^(\[[0-9A-Za-z:.%]+\]|[0-9A-Za-z._-]*)(:[0-9]*)?$`)
 	dsnName = regexp.MustCompile(`^[0-9A-Za-z._~%-]*$`)
+	// A no-break space in front of the keyword password does not end the value before it.
+	runTogether = regexp.MustCompile(`(?i)password\s*=`)
 )
 
 // redactDSN returns a connection string that may be shown. It masks passwords. If the string is malformed, so that its
@@ -133,13 +135,13 @@ func redactKeywords(dsn string) (string, bool) {
 			return "", false
 		}
 		name = strings.TrimSpace(name)
-		value, tail, ok := keywordValue(strings.TrimLeft(after, " \t\r\n"))
+		value, tail, ok := keywordValue(strings.TrimLeft(after, " \t\r\n\v\f"))
 		if !ok {
 			return "", false
 		}
 		rest = tail
 		switch {
-		case shownDSN[name]:
+		case shownDSN[name] && !runTogether.MatchString(value):
 			out = append(out, name+"="+value)
 		case name == "password" || name == "sslpassword":
 			out = append(out, name+"="+masked)
@@ -159,7 +161,7 @@ func keywordValue(s string) (value, rest string, ok bool) {
 			i++
 		case quoted && i > 0 && c == '\'':
 			return s[:i+1], s[i+1:], true
-		case !quoted && (c == ' ' || c == '\t' || c == '\r' || c == '\n'):
+		case !quoted && strings.IndexByte(" \t\r\n\v\f", c) >= 0:
 			return s[:i], s[i:], true
 		}
 	}

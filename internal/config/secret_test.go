@@ -197,6 +197,10 @@ func TestRedactDSN(t *testing.T) {
 		"host=h password='" + canary:                            masked,
 		"password=a\\ " + canary + " host=h":                    "password=*** host=h",
 		canary:                                                  masked,
+		"host=h\vpassword=" + canary:                            "host=h password=***",
+		"host=h\u00a0password=" + canary:                        masked,
+		"user='u password = " + canary + "'":                    masked,
+		"host=h passfile=/run/password":                         "host=h passfile=/run/password",
 	} {
 		got := redactDSN(in)
 		require.Equal(t, want, got, in)

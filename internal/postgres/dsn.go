@@ -15,6 +15,8 @@ func CheckDSN(dsn string) error {
 	parsed, err := pgconn.ParseConfig(dsn)
 	var file *fs.PathError
 	switch {
+	case err == nil && strings.Contains(strings.ToLower(parsed.Host+parsed.User+parsed.Database), "password="):
+		return errors.New("has a password in the value of another keyword; write a plain space in front of password=")
 	case err == nil && strings.Contains(parsed.Host, "@"): // and the text before it is the end of the password
 		return errors.New("has an @ in the host; write an @ in the password of a URL as %40")
 	case err == nil:
