@@ -23,8 +23,8 @@ func TestOptions(t *testing.T) {
 		}, []string{"kafka.acks", "did you mean router.topic?"}},
 		{"several", Options{
 			Brokers: []string{"k:1"}, Tables: []string{"a b"}, Topic: "${",
-			Settings: map[string]string{"polling.workers": "none"},
-		}, []string{"postgres.tables", "router.topic", "polling.workers"}},
+			Settings: map[string]string{"polling.workers": "none", "postgres.decisions": "a.b.c"},
+		}, []string{"postgres.tables", "router.topic", "polling.workers", "postgres.decisions"}},
 		{"a password in the text", Options{DSN: "postgres://u:geheim@h:x/d"}, []string{"postgres.dsn"}},
 		{"a file that does not exist", Options{Brokers: []string{"k:1"}, File: "/none.yaml"}, []string{"/none.yaml"}},
 		{"what only the log has", Options{

@@ -21,6 +21,7 @@ func Load(o config.Options) (*config.Loaded, error) {
 		"postgres.tables":             checkTable,
 		"postgres.publication":        identifier.Check,
 		"postgres.checkpoint":         checkTable,
+		"postgres.decisions":          checkTable,
 		"router.topic":                checkTemplate,
 		"router.debezium.additional":  debezium.CheckPlacement,
 		"router.debezium.topic_regex": debezium.CheckPattern,
