@@ -77,8 +77,8 @@ func (c *Cluster) AllowIdempotence() fault.Remedy {
 }
 
 func (c *Cluster) principal() string {
-	if c.SASL != nil {
+	if c.SASL != nil && c.SASL.Username != "" {
 		return c.SASL.Username
 	}
-	return "NAME"
+	return "NAME" // in the certificate or in the token
 }
