@@ -53,7 +53,9 @@ func login(s *config.SASL) (*wire.SASL, error) {
 	if err != nil {
 		return nil, &fault.Error{Kind: fault.Config, Object: "kafka.sasl.username", Err: err}
 	}
-	return &wire.SASL{Mechanism: s.Mechanism, Username: user, Password: s.Password.Read}, nil
+	return &wire.SASL{
+		Mechanism: s.Mechanism, Username: user, User: s.Username.Read, Password: s.Password.Read,
+	}, nil
 }
 
 func oauth(o *config.OAuth) (wire.Tokens, error) {

@@ -47,7 +47,9 @@ type Cluster struct {
 // SASL is how to authenticate towards the brokers.
 type SASL struct {
 	Mechanism string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM
-	Username  string
+	Username  string // as it is in commands for operators
+	// User is called at each connect, so that a rotated name is seen. Default: Username.
+	User func() (string, error)
 	// Password is called at each connect, so that a rotated password is seen.
 	Password func() (string, error)
 

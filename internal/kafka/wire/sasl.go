@@ -41,7 +41,7 @@ func (s *SASL) validate() error {
 	return nil
 }
 
-// mechanism reads the password again, or takes the token that is recent now.
+// mechanism reads name and password again, or takes the token that is recent now.
 func (s *SASL) mechanism(ctx context.Context) (sasl.Mechanism, error) {
 	if s.bearer() {
 		token, err := s.Tokens.Get(ctx)
@@ -49,6 +49,13 @@ func (s *SASL) mechanism(ctx context.Context) (sasl.Mechanism, error) {
 			return nil, err
 		}
 		return &oauthBearer{token.Value, s.Extensions}, nil
+	}
+	user := s.Username
+	if s.User != nil {
+		var err error
+		if user, err = s.User(); err != nil {
+			return nil, err
+		}
 	}
 	password, err := s.Password()
 	if err != nil {
@@ -60,9 +67,9 @@ func (s *SASL) mechanism(ctx context.Context) (sasl.Mechanism, error) {
 	case "SCRAM-SHA-512":
 		hash = scram.SHA512
 	default:
-		return plain.Mechanism{Username: s.Username, Password: password}, nil
+		return plain.Mechanism{Username: user, Password: password}, nil
 	}
-	m, err := scram.Mechanism(hash, s.Username, password)
+	m, err := scram.Mechanism(hash, user, password)
 	if err != nil { // it quotes the name or the password
 		return nil, errUnprepared
 	}
