@@ -279,7 +279,7 @@ func (cp *checkpoint) connect(ctx context.Context, dsn func() (string, error)) (
 	}
 	pc, err := postgres.ParseConfig(text)
 	if err != nil {
-		return nil, postgres.DSNFault()
+		return nil, postgres.DSNFault(text)
 	}
 	if cp.cfg.Dial != nil {
 		pc.DialFunc = cp.cfg.Dial

@@ -81,7 +81,7 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 	// rather than pgconn's: what only pgx understands must not be sent to the server
 	parsed, err := postgres.ParseConfig(dsn)
 	if err != nil {
-		return nil, postgres.DSNFault()
+		return nil, cfg.dsnError(postgres.DSNFault(dsn), again)
 	}
 	pc := &parsed.Config
 	if cfg.Dial != nil {

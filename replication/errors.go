@@ -72,11 +72,17 @@ func (c *Config) serverError(p phase, at lsn.LSN, e *pgconn.PgError) error {
 	return f
 }
 
-// dsnError is for a connection string that cannot be had, e.g. since a secret's file is being replaced.
+// dsnError is for a connection string that cannot be had or read, e.g. since a secret's file or a certificate is being
+// replaced: once it has been good (again), that passes.
 func (c *Config) dsnError(err error, again bool) error {
 	var known *fault.Error
-	if errors.As(err, &known) && !again {
-		return err
+	if errors.As(err, &known) {
+		if !again {
+			return err
+		}
+		passing := *known
+		passing.Kind = fault.Retry
+		return &passing
 	}
 	kind := fault.Config
 	if again {

@@ -100,6 +100,43 @@ func TestRunWaitsLittleAfterProgress(t *testing.T) {
 	require.LessOrEqual(t, longest, 150*time.Millisecond)
 }
 
+// TestRunOverAReplacedDSN: a file that is being written, or a certificate whose key is not there yet, passes. At the
+// start it is a mistake.
+func TestRunOverAReplacedDSN(t *testing.T) {
+	for name, broken := range map[string]string{
+		"half a file": "postgres://u:s3cret-wo", "no certificate": "host=h sslrootcert=/nowhere/ca.pem",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWalsender(t, visit{stream: commitAt(200)})
+			cfg := w.config(nothingConfirmed)
+			plain, streams, why := cfg.DSN, 0, ""
+			cfg.OnState = func(s State) {
+				if s.Phase == Waiting && streams == 1 {
+					why = s.Err.Error()
+				}
+			}
+			cfg.DSN = func() (string, error) {
+				if streams == 1 && !strings.Contains(why, "postgres.dsn: it ") {
+					return broken, nil
+				}
+				return plain()
+			}
+			require.NoError(t, Run(t.Context(), cfg, func(ctx context.Context, s *Stream) error {
+				if streams++; streams == 2 {
+					return nil
+				}
+				return drain(ctx, s)
+			}))
+			require.Equal(t, 2, streams)
+			require.NotContains(t, why, "s3cret")
+
+			cfg.DSN = func() (string, error) { return broken, nil }
+			err := Run(t.Context(), cfg, drain)
+			require.Equal(t, fault.Config, fault.KindOf(err))
+		})
+	}
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := newWalsender(t, visit{refuse: errorResponse("57P03", "the database system is starting up")})

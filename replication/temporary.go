@@ -44,7 +44,7 @@ const temporaryStatus = 5 * time.Second
 func (t *Temporary) Run(ctx context.Context) error {
 	parsed, err := postgres.ParseConfig(t.DSN)
 	if err != nil {
-		return postgres.DSNFault()
+		return postgres.DSNFault(t.DSN)
 	}
 	pc := &parsed.Config
 	if pc.ConnectTimeout == 0 {

@@ -138,7 +138,7 @@ func (p Place) with(ctx context.Context, do func(context.Context, *pgx.Conn) err
 	}
 	pc, err := postgres.ParseConfig(dsn)
 	if err != nil {
-		return postgres.DSNFault()
+		return postgres.DSNFault(dsn)
 	}
 	delete(pc.RuntimeParams, "replication")
 	pc.RuntimeParams["application_name"] = "cdc-outbox last word"

@@ -43,7 +43,7 @@ func Connect(ctx context.Context, dsn, application string) (*pgx.Conn, error) {
 func Open(ctx context.Context, dsn string, o ConnectOptions) (*pgx.Conn, error) {
 	pc, err := ParseConfig(dsn)
 	if err != nil {
-		return nil, DSNFault()
+		return nil, DSNFault(dsn)
 	}
 	delete(pc.RuntimeParams, "replication") // the DSN may be the stream's; a walsender has no extended protocol
 	if pc.RuntimeParams["application_name"] == "" {
@@ -108,16 +108,6 @@ func CloseConn(conn *pgx.Conn) {
 
 // ParseConfig reads a connection string, which may carry where its password comes from.
 func ParseConfig(dsn string) (*pgx.ConnConfig, error) { return password.Parse(dsn) }
-
-// DSNFault is for a connection string that cannot be read. It leaves out the cause's text: the parser quotes the DSN in
-// it and masks a password only as best it can.
-func DSNFault() error {
-	return &fault.Error{
-		Kind: fault.Config, Object: "postgres.dsn",
-		Err:  errors.New("it is neither a libpq connection string nor a postgres:// URL"),
-		Next: "Write it as postgres://user@host:5432/database or host=… port=… dbname=… user=….",
-	}
-}
 
 // QueryFault classifies the error of a statement: the server's own refusals mostly need an operator, a broken
 // connection passes.

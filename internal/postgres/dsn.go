@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // CheckDSN judges a connection string without connecting. It leaves out the error of the parser, which quotes the
@@ -22,9 +25,40 @@ func CheckDSN(dsn string) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &file):
-		return fmt.Errorf("names the file %s, which cannot be read: %w", file.Path, file.Err)
+		return fileError{fmt.Errorf("names the file %s, which cannot be read: %w", file.Path, file.Err)}
+	case unusable(err):
+		return fileError{fmt.Errorf("names a certificate or key that cannot be used: %w", errors.Unwrap(err))}
 	default:
 		return errors.New("is neither keyword=value pairs nor a postgres:// URL; " +
 			"in a URL, characters such as @ : / ? # % in the password are written as %40 %3A %2F %3F %23 %25")
 	}
+}
+
+// fileError is about a file that a connection string names.
+type fileError struct{ error }
+
+// unusable reports whether the parser's error is about the content of a file (configTLS in pgconn's config.go). Such an
+// error quotes nothing.
+func unusable(err error) bool {
+	cause := errors.Unwrap(err)
+	return cause != nil && slices.ContainsFunc([]string{
+		"unable to load cert: ", "unable to add CA", "failed to decode sslkey", "unable to decrypt key: ",
+	}, func(prefix string) bool { return strings.HasPrefix(cause.Error(), prefix) })
+}
+
+// DSNFault is for a connection string that cannot be read. It leaves out the cause's text where that quotes the DSN: the
+// parser masks a password only as best it can.
+func DSNFault(dsn string) error {
+	f := &fault.Error{
+		Kind: fault.Config, Object: "postgres.dsn",
+		Err:  errors.New("it is neither a libpq connection string nor a postgres:// URL"),
+		Next: "Write it as postgres://user@host:5432/database or host=… port=… dbname=… user=….",
+	}
+	var file fileError
+	if errors.As(CheckDSN(dsn), &file) {
+		f.Err = fmt.Errorf("it %w", file)
+		f.Next = "Let this process read the file, with a certificate and a key that belong together. Files are read again " +
+			"for each connection."
+	}
+	return f
 }

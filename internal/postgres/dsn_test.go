@@ -1,9 +1,13 @@
 package postgres
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // TestCheckDSN: a password that would be taken for a part of a name, and shown with it.
@@ -23,5 +27,30 @@ func TestCheckDSN(t *testing.T) {
 		}
 		require.ErrorContains(t, err, says, dsn)
 		require.NotContains(t, err.Error(), canary)
+	}
+}
+
+// TestDSNFault: a file that a good connection string names is not a mistake in the connection string.
+func TestDSNFault(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	bad := file("bad.pem", "hunter2canary")
+	for dsn, says := range map[string]string{
+		"host=h password=hunter2canary x":                                  "neither a libpq connection string",
+		"host=h sslrootcert=/nowhere/ca.pem":                               "/nowhere/ca.pem, which cannot be read",
+		"host=h sslmode=verify-full sslrootcert=" + bad:                    "cannot be used: unable to add CA",
+		"host=h sslmode=require sslcert=" + bad + " sslkey=" + bad:         "cannot be used: failed to decode sslkey",
+		"host=h sslmode=require sslcert=" + bad + " sslkey=/nowhere/k.pem": "/nowhere/k.pem, which cannot be read",
+	} {
+		_, err := ParseConfig(dsn)
+		require.Error(t, err, dsn)
+		err = DSNFault(dsn)
+		require.ErrorContains(t, err, says, dsn)
+		require.NotContains(t, err.Error(), "hunter2canary")
+		require.Equal(t, fault.Config, fault.KindOf(err))
 	}
 }

@@ -100,11 +100,11 @@ func lostFault(err error) error {
 func ledgerPool(ctx context.Context, dsn string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		return nil, postgres.DSNFault()
+		return nil, postgres.DSNFault(dsn)
 	}
 	pc, err := postgres.ParseConfig(dsn)
 	if err != nil {
-		return nil, postgres.DSNFault()
+		return nil, postgres.DSNFault(dsn)
 	}
 	// The pool's own parser does not know a source of the password, and would send it to the server as a parameter.
 	cfg.ConnConfig.AfterNetConnect = pc.AfterNetConnect
