@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -38,11 +39,27 @@ func (c *connection) open(ctx context.Context) error {
 	c.conn, err = postgres.Connect(ctx, dsn, cmp.Or(c.name, "cdc-outbox look"))
 	if err != nil {
 		c.conn = nil
-		return err
+		return c.passing(err)
 	}
 	c.made(c.once)
 	c.once = true
 	return nil
+}
+
+// passing takes a refused login, and a connection string that cannot be read, for a password or a file that is being
+// replaced, where there was a connection before. At the start they are mistakes.
+func (c *connection) passing(err error) error {
+	var known *fault.Error
+	if !c.once || !errors.As(err, &known) {
+		return err
+	}
+	code := sqlstate.Of(err)
+	if known.Kind != fault.Config && !strings.HasPrefix(code, "28") && code != "3D000" {
+		return err
+	}
+	again := *known
+	again.Kind = fault.Retry
+	return &again
 }
 
 func (c *connection) close() {

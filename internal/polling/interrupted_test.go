@@ -1,6 +1,7 @@
 package polling
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,6 +48,41 @@ func TestRelayStatementTimeout(t *testing.T) {
 	x.awaitPublished()
 	require.NoError(t, x.finish())
 	require.Zero(t, ordered(t, x.fake.sent()))
+}
+
+// A login that is refused, and a connection string that cannot be read, pass where there was a good one before: a
+// password or a file is being replaced.
+func TestRelayOutlivesARotation(t *testing.T) {
+	b := newBed(t)
+	for name, broken := range map[string]string{
+		"refused": strings.Replace(b.db.DSN, "postgres@", "nobody_of_this_name@", 1), "half a file": "host=h passw",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var rotating atomic.Bool
+			x := b.start(func(c *Config) {
+				c.DSN = func() (string, error) {
+					if rotating.Load() {
+						return broken, nil
+					}
+					return b.db.DSN, nil
+				}
+			})
+			b.fillMore(30, 30)
+			x.awaitPublished()
+			rotating.Store(true)
+			b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE "+
+				"'cdc-outbox/polling %'")
+			b.fillMore(30, 30)
+			x.await("it says so", func() bool {
+				return x.logs.FilterMessageSnippet("cannot work with Postgres").Len() > 0 || len(x.end) > 0
+			})
+			time.Sleep(500 * time.Millisecond)
+			rotating.Store(false)
+			require.Empty(t, x.end, "it ended")
+			x.awaitPublished()
+			require.NoError(t, x.finish())
+		})
+	}
 }
 
 // What was not acknowledged when the time for a stop was over is repeated by the next start, and nothing else. The test
