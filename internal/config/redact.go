@@ -15,7 +15,7 @@ var shownDSN = map[string]bool{
 	"target_session_attrs": true, "channel_binding": true, "min_protocol_version": true, "max_protocol_version": true,
 }
 
-// withoutCredentials masks what an address has in front of its host and, in a URL, behind its path.
+// withoutCredentials masks what an address has in front of its host and, in a URL, after its path.
 func withoutCredentials(text string) string {
 	scheme, rest, isURL := strings.Cut(text, "://")
 	if !isURL {

@@ -46,8 +46,8 @@ func unusable(err error) bool {
 	}, func(prefix string) bool { return strings.HasPrefix(cause.Error(), prefix) })
 }
 
-// DSNFault is for a connection string that cannot be read. It leaves out the cause's text where that quotes the DSN: the
-// parser masks a password only as best it can.
+// DSNFault is for a connection string that cannot be read. It leaves out the cause's text where that quotes the DSN:
+// the parser masks a password only as best it can.
 func DSNFault(dsn string) error {
 	f := &fault.Error{
 		Kind: fault.Config, Object: "postgres.dsn",
@@ -57,8 +57,8 @@ func DSNFault(dsn string) error {
 	var file fileError
 	if errors.As(CheckDSN(dsn), &file) {
 		f.Err = fmt.Errorf("it %w", file)
-		f.Next = "Let this process read the file, with a certificate and a key that belong together. Files are read again " +
-			"for each connection."
+		f.Next = "Let this process read the file, with a certificate and a key that belong together. Files are read " +
+			"again for each connection."
 	}
 	return f
 }

@@ -97,9 +97,9 @@ func turnFault(ctx context.Context, cfg Config, busy bool) error {
 	return &fault.Error{
 		Kind: fault.Retry, Object: "catalog", Err: fmt.Errorf("it could not be read within %s", cfg.SlotWait),
 		Next: "See which session holds a lock that keeps readers out, and how busy the server is.",
-		Commands: []string{"SELECT l.relation::regclass::text AS relation, a.pid, a.state, now() - a.xact_start AS age " +
-			"FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.granted AND l.mode = 'AccessExclusiveLock' " +
-			"AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database());"},
+		Commands: []string{"SELECT l.relation::regclass::text AS relation, a.pid, a.state, now() - a.xact_start AS " +
+			"age FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.granted AND l.mode = " +
+			"'AccessExclusiveLock' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database());"},
 	}
 }
 

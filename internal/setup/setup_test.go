@@ -271,7 +271,7 @@ func TestEnsureIgnoresTheLockOfAFrozenProcess(t *testing.T) {
 	require.Equal(t, db.conn.PgConn().PID(), pid, "the remedy finds the session")
 }
 
-// TestEnsureOverASlowCatalog: nobody else sets the slot up, so nobody else is to blame.
+// TestEnsureOverASlowCatalog: no other process sets the slot up, so none is to blame.
 func TestEnsureOverASlowCatalog(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	tx, err := db.conn.Begin(t.Context())

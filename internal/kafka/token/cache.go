@@ -19,8 +19,8 @@ const (
 	// leastLife is what a token has left at least when it is shown. A broker takes no renewal within a second of a
 	// login, so a session that is hardly longer than that would end before it can be renewed.
 	leastLife = 2 * time.Second
-	// grace is how long a login waits for a newer token while the one there is can be shown: an endpoint that hangs must
-	// not take most of the time that a connection has.
+	// grace is how long a login waits for a newer token while the one there is can be shown: an endpoint that hangs
+	// must not take most of the time that a connection has.
 	grace = time.Second
 	// unknownLife is how long a token is shared whose end is not known.
 	unknownLife = time.Minute
