@@ -33,7 +33,7 @@ func refreshAt(t wire.Token, now time.Time) time.Time {
 		return now.Add(unknownLife)
 	}
 	life := t.Expires.Sub(now)
-	return now.Add(min(life*8/10, life-leastLife-time.Second))
+	return now.Add(min(life/10*8, life-leastLife-time.Second))
 }
 
 // Cache shares tokens that fetch gets. It implements wire.Tokens.

@@ -134,6 +134,7 @@ func TestShortTokens(t *testing.T) {
 	now := time.Now()
 	for life, want := range map[time.Duration]time.Duration{
 		time.Second: -2 * time.Second, 4 * time.Second: time.Second, time.Hour: 48 * time.Minute,
+		50 * 365 * 24 * time.Hour: 40 * 365 * 24 * time.Hour,
 	} {
 		require.Equal(t, now.Add(want), refreshAt(wire.Token{Expires: now.Add(life)}, now), life)
 	}

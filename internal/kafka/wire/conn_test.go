@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"io"
+	"math"
 	"net"
 	"runtime"
 	"testing"
@@ -53,6 +54,12 @@ func TestForeignAnswers(t *testing.T) {
 
 func TestRenewal(t *testing.T) {
 	require.True(t, renewal(0).IsZero())
+	for _, years := range []int64{1, 4, 5, 10, 73, 292, 1000, 8000, 1_000_000, math.MaxInt64 / 365 / 86_400_000} {
+		w := &Conn{}
+		w.renewFor(years * 365 * 86_400_000)
+		require.Greater(t, time.Until(w.renewAt), 300*24*time.Hour, "%d years", years)
+		require.Greater(t, time.Until(w.renewBy), 300*24*time.Hour, "%d years", years)
+	}
 	for range 1000 {
 		now := time.Now()
 		require.InDelta(t, time.Hour*875/1000, renewal(time.Hour).Sub(now), float64(time.Hour*26/1000))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -143,7 +144,7 @@ func (w *Conn) Authenticate(ctx context.Context, ask exchange) error {
 	if err != nil {
 		return err
 	}
-	w.renewFor(time.Duration(lifetime) * time.Millisecond)
+	w.renewFor(lifetime)
 	return nil
 }
 
@@ -183,9 +184,10 @@ func (w *Conn) converse(ctx context.Context, mechanism sasl.Mechanism, ask excha
 	return lifetime, nil
 }
 
-// renewFor notes how long the session lasts.
-func (w *Conn) renewFor(lifetime time.Duration) {
-	w.renewAt, w.renewBy = renewal(lifetime), time.Now().Add(lifetime*95/100)
+// renewFor notes how long the session lasts. Tokens may be good for centuries.
+func (w *Conn) renewFor(milliseconds int64) {
+	lifetime := time.Duration(min(milliseconds, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+	w.renewAt, w.renewBy = renewal(lifetime), time.Now().Add(lifetime/100*95)
 }
 
 // minRenewal: a broker ends a connection that authenticates again within a second
@@ -199,7 +201,7 @@ func renewal(lifetime time.Duration) time.Time {
 	if lifetime <= 0 {
 		return time.Time{}
 	}
-	return time.Now().Add(max(minRenewal, lifetime*85/100+rand.N(lifetime/20+1)))
+	return time.Now().Add(max(minRenewal, lifetime/100*85+rand.N(lifetime/20+1)))
 }
 
 // tokenPoll is how often a connection asks whether the token for its renewal has come.
