@@ -37,12 +37,13 @@ func (o *oauthBearer) Start(context.Context) (sasl.StateMachine, []byte, error) 
 		b.WriteString(name + "=" + o.extensions[name] + separator)
 	}
 	b.WriteString(separator)
-	return &bearerSession{}, []byte(b.String()), nil
+	return &bearerSession{token: o.token}, []byte(b.String()), nil
 }
 
 // bearerSession is one exchange. A broker that refuses the token first says why, and only after another message of the
 // client, which is one separator, does it fail the exchange (RFC 7628, 3.2.3).
 type bearerSession struct {
+	token     string
 	challenge []byte
 }
 
@@ -69,7 +70,15 @@ func (s *bearerSession) refused() error {
 	if json.Unmarshal(s.challenge, &said) != nil || said.Status == "" {
 		return &challengeError{status: "no reason that is JSON"}
 	}
-	return &challengeError{status: printable(said.Status), scope: printable(said.Scope)}
+	return &challengeError{status: s.shown(said.Status), scope: s.shown(said.Scope)}
+}
+
+// shown is a text from the far side without the token, which some brokers repeat.
+func (s *bearerSession) shown(text string) string {
+	if s.token != "" {
+		text = strings.ReplaceAll(text, s.token, "***")
+	}
+	return printable(text)
 }
 
 // printable bounds a text from the far side.

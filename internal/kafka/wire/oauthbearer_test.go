@@ -73,6 +73,7 @@ func TestOAuthBearerRefused(t *testing.T) {
 		"token":   {OAuthBearer, `{"status":"invalid_token"}`, "invalid_token", "audience"},
 		"scope":   {OAuthBearer, `{"status":"insufficient_scope","scope":"kafka"}`, "scope kafka", "oauth.scopes"},
 		"no JSON": {OAuthBearer, "\x00\xff", "no reason that is JSON", "audience"},
+		"echo":    {OAuthBearer, `{"status":"invalid_token canary"}`, "invalid_token ***", "audience"},
 		"hostile": {OAuthBearer, `{"status":"a\nb\u001b[0m"}`, "a b [0m", "audience"},
 		"AWS":     {AWSMSKIAM, `{"status":"invalid_request"}`, "invalid_request", "kafka-cluster:Connect"},
 	} {
