@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -53,18 +54,11 @@ func passed(committed, ends map[int]int64) bool {
 
 // committedOthers returns the group's offsets in the older partitions, -1 where it has none.
 func (p *partition) committedOthers(over context.Context) (map[int]int64, error) {
-	about, err := p.c.client.Metadata(over, &kafka.MetadataRequest{Topics: []string{p.topic}})
+	others, err := p.c.partitionsOf(over, p.topic)
 	if err != nil {
 		return nil, err
 	}
-	var others []int
-	for _, t := range about.Topics {
-		for _, other := range t.Partitions {
-			if other.ID != p.id {
-				others = append(others, other.ID)
-			}
-		}
-	}
+	others = slices.DeleteFunc(others, func(id int) bool { return id == p.id })
 	committed := map[int]int64{}
 	if len(others) == 0 {
 		return committed, nil

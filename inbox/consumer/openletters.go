@@ -119,15 +119,13 @@ type follower interface {
 func (c *Consumer) follow(ctx context.Context, topic string, known follower, end kafka.IsolationLevel) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	about, err := c.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	partitions, err := c.partitionsOf(ctx, topic)
 	if err != nil {
 		return err
 	}
 	var ask []kafka.OffsetRequest
-	for _, t := range about.Topics {
-		for _, p := range t.Partitions {
-			ask = append(ask, kafka.FirstOffsetOf(p.ID), kafka.LastOffsetOf(p.ID))
-		}
+	for _, id := range partitions {
+		ask = append(ask, kafka.FirstOffsetOf(id), kafka.LastOffsetOf(id))
 	}
 	ends, err := c.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{
 		Topics: map[string][]kafka.OffsetRequest{topic: ask}, IsolationLevel: end,
@@ -156,4 +154,22 @@ func (c *Consumer) follow(ctx context.Context, topic string, known follower, end
 		}
 	}
 	return nil
+}
+
+// partitionsOf lists the topic's partitions. That a broker does not know the topic at the moment is an error, and not a
+// topic without partitions.
+func (c *Consumer) partitionsOf(ctx context.Context, topic string) (ids []int, err error) {
+	about, err := c.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range about.Topics {
+		if t.Error != nil {
+			return nil, fmt.Errorf("topic %s: %w", t.Name, t.Error)
+		}
+		for _, p := range t.Partitions {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids, nil
 }
