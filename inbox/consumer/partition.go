@@ -48,10 +48,15 @@ func (p *partition) consume(ctx, over context.Context) error {
 		if p.next != from {
 			strikes = 1
 		}
-		switch {
-		case !errors.Is(err, kafka.OffsetOutOfRange):
+		if !errors.Is(err, kafka.OffsetOutOfRange) {
 			return err
-		case strikes == maxStrikes:
+		}
+		if p.next >= 0 { // retention may have overtaken the group
+			if err := p.check(over); err != nil {
+				return err
+			}
+		}
+		if strikes == maxStrikes {
 			return &LostError{Topic: p.topic, Partition: p.id, Next: p.next, First: -1}
 		}
 		sleep(over, time.Second)

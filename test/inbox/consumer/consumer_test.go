@@ -2,6 +2,7 @@ package consumer_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
@@ -471,6 +472,44 @@ func TestLostRecordsEndTheRun(t *testing.T) {
 	require.ErrorAs(t, c.Run(ctx), &lost)
 	require.Equal(t, consumer.LostError{Topic: topic, Partition: 0, Next: 1, First: 2}, *lost)
 	require.Equal(t, []string{"a"}, j.ids())
+}
+
+// Retention overtakes a consumer that is at work: the error says where the partition begins, as it does at a start.
+func TestLostRecordsWhileAHandlerRuns(t *testing.T) {
+	b := newBed(t, 1)
+	var records []*kgo.Record
+	for i := range 10 { // of more than half of what one fetch takes
+		r := record("k", strconv.Itoa(i))
+		r.Value = make([]byte, 600_000)
+		_, _ = rand.Read(r.Value)
+		records = append(records, r)
+	}
+	b.produce(t, records...)
+	opts := b.options()
+	opts.Queue = 1
+	inside, release := make(chan struct{}), make(chan struct{})
+	c, err := consumer.New(opts, func(_ context.Context, m consumer.Message) error {
+		if m.Offset == 0 {
+			close(inside)
+			<-release
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	result := make(chan error)
+	go func() { result <- c.Run(ctx) }()
+	<-inside
+	_, err = b.Admin().DeleteRecords(t.Context(), kadm.Offsets{
+		topic: {0: {Topic: topic, Partition: 0, At: 9, LeaderEpoch: -1}},
+	})
+	require.NoError(t, err)
+	close(release)
+	var lost *consumer.LostError
+	require.ErrorAs(t, <-result, &lost)
+	require.EqualValues(t, 9, lost.First)
+	require.ErrorContains(t, lost, "no longer exists, because the partition begins at 9")
 }
 
 func TestAMissingDeadLetterTopicIsSaid(t *testing.T) {
