@@ -174,8 +174,9 @@ func (p *progress) done(m Message, next int64) {
 func (p *progress) moved() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.status.Progress = time.Now()
-	p.metrics.Done(p.status.Progress)
+	s := &p.status
+	s.Progress, s.EventID, s.EventTime, s.Attempt, s.Error = time.Now(), "", time.Time{}, 0, ""
+	p.metrics.Done(s.Progress)
 }
 
 // settled notes where the group begins in the partition.
