@@ -23,11 +23,11 @@ const (
 func origin(topic, partition, offset string) string { return topic + "/" + partition + "@" + offset }
 
 // openLetters follows one dead-letter topic and knows which letters of the group are open: neither published again nor
-// dismissed.
+// dismissed. Package internal/deadletter has the same rules.
 type openLetters struct {
 	group   string
 	open    map[string]place // by origin
-	settled map[string]bool
+	settled map[string]place // the mark
 	next    map[int]int64
 }
 
@@ -39,7 +39,7 @@ type place struct {
 }
 
 func newOpenLetters(group string) *openLetters {
-	return &openLetters{group: group, open: map[string]place{}, settled: map[string]bool{}, next: map[int]int64{}}
+	return &openLetters{group: group, open: map[string]place{}, settled: map[string]place{}, next: map[int]int64{}}
 }
 
 // add takes a record of the dead-letter topic.
@@ -47,7 +47,7 @@ func (l *openLetters) add(m kafka.Message) {
 	if mark := first(m.Headers, markHeader); mark != "" {
 		if at := first(m.Headers, markPosition); first(m.Headers, markGroup) == l.group &&
 			(mark == markPublished || mark == markDismissed) {
-			l.settled[at] = true
+			l.settled[at] = place{partition: m.Partition, offset: m.Offset}
 			delete(l.open, at)
 		}
 		return
@@ -57,10 +57,14 @@ func (l *openLetters) add(m kafka.Message) {
 		return
 	}
 	at := origin(source, first(m.Headers, HeaderPartition), first(m.Headers, HeaderOffset))
-	if !l.settled[at] {
+	if mark, ok := l.settled[at]; !ok || first(m.Headers, HeaderHold) != "" && mark.before(m) {
+		delete(l.settled, at)
 		l.open[at] = place{partition: m.Partition, offset: m.Offset, source: source}
 	}
 }
+
+// before reports whether the record is known to be later than the one at the place.
+func (p place) before(m kafka.Message) bool { return p.partition == m.Partition && p.offset < m.Offset }
 
 // expire forgets the letters that retention has deleted from the topic.
 func (l *openLetters) expire(partition int, start int64) {

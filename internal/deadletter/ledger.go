@@ -40,12 +40,14 @@ type Entry struct {
 	RetriedAt time.Time `json:"retried_at,omitzero"`
 
 	attempts map[string]attempt
+	holds    map[int32]int64 // offset of the last letter that holds its key, by partition
 }
 
 type attempt struct {
 	mark      Mark
 	partition int32
 	begun     int64 // offset of the mark
+	at        int64 // offset of the last mark
 }
 
 // identity is what makes two records the same letter. The owner is a slot or a consumer group.
@@ -73,6 +75,9 @@ func (l *Ledger) Add(r *Record) {
 		return // read twice: from a file and from the topic
 	}
 	e.Copies++
+	if s.Holds {
+		e.hold(r)
+	}
 	failed := e.WaitsFor != "" && s.WaitsFor == "" // it was tried since
 	if e.Copies == 1 || failed || e.WaitsFor == s.WaitsFor && r.Partition == e.Partition && r.Offset < e.Offset {
 		e.Summary, e.Partition, e.Offset = s, r.Partition, r.Offset
@@ -135,6 +140,7 @@ func (l *Ledger) mark(r *Record, mark Mark) {
 		}
 		a.mark = mark
 	}
+	a.at = r.Offset
 	e.attempts[name] = a
 	if mark == Published {
 		e.RetriedAt = time.UnixMilli(r.Timestamp).UTC()
@@ -142,9 +148,28 @@ func (l *Ledger) mark(r *Record, mark Mark) {
 	e.State = e.judge()
 }
 
+// hold takes a letter that holds its key. Its event was tried after what was said of the letters before, and holds its
+// key again.
+func (e *Entry) hold(r *Record) {
+	if e.holds == nil {
+		e.holds = map[int32]int64{}
+	}
+	e.holds[r.Partition] = max(e.holds[r.Partition], r.Offset)
+	e.State = e.judge()
+}
+
+// isOver reports whether the attempt has ended before a letter that holds its key again. A mark of a file has no place
+// in the topic.
+func (e *Entry) isOver(a attempt) bool {
+	return a.mark != Begun && a.at >= 0 && a.at < e.holds[a.partition]
+}
+
 func (e *Entry) judge() State {
 	state := Open
 	for _, a := range e.attempts {
+		if e.isOver(a) {
+			continue
+		}
 		switch a.mark {
 		case Published:
 			return Retried

@@ -146,3 +146,51 @@ func TestCorrect(t *testing.T) {
 	require.Equal(t, `{"n": 1.50}`, string(rec.Value))
 	require.Equal(t, "43", string(back[rel.Column("added")].Data))
 }
+
+// A letter that holds its key and comes after a mark is open again: its event was tried once more, and the key is held.
+// A copy from before the mark changes nothing, in whichever order the two are read, and neither does a mark of a file.
+func TestLedgerOfAKeyThatIsHeldAgain(t *testing.T) {
+	letter := func(offset int64, hold bool) *Record {
+		r := &Record{Offset: offset, Headers: []router.Header{
+			{Key: headerID, Value: []byte("a")},
+			{Key: consumerGroup, Value: []byte("g")},
+			{Key: consumerTopic, Value: []byte("t")},
+			{Key: consumerPartition, Value: []byte("0")},
+			{Key: consumerOffset, Value: []byte("7")},
+		}}
+		if hold {
+			r.Headers = append(r.Headers, router.Header{Key: consumerHold, Value: []byte("k a")})
+		}
+		return r
+	}
+	for _, mark := range []Mark{Published, Dismissal} {
+		for name, c := range map[string]struct {
+			at, again int64
+			hold      bool
+			open      bool
+		}{
+			"after the mark":       {5, 6, true, true},
+			"before the mark":      {5, 4, true, false},
+			"the mark is a file's": {-1, 6, true, false},
+			"it holds nothing":     {5, 6, false, false},
+		} {
+			t.Run(string(mark)+", "+name, func(t *testing.T) {
+				first := letter(3, c.hold)
+				var of Ledger
+				of.Add(first)
+				made := of.Entries()[0].MarkRecord("t.DLT", "try", mark, now)
+				marked := &Record{Offset: c.at, Headers: made.Headers}
+				for _, records := range [][]*Record{
+					{first, marked, letter(c.again, c.hold)}, {first, letter(c.again, c.hold), marked},
+				} {
+					var l Ledger
+					for _, r := range records {
+						l.Add(r)
+					}
+					require.Len(t, l.Entries(), 1)
+					require.Equal(t, c.open, l.Entries()[0].IsOpen())
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package consumer_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// rewind sets the group's offset to the beginning, as if no commit had arrived.
+func (r *holdRig) rewind() {
+	r.Helper()
+	offsets := kadm.Offsets{}
+	offsets.AddOffset(topic, 0, 0, -1)
+	require.NoError(r, r.Admin().CommitAllOffsets(r.Context(), "billing", offsets))
+	r.produced = 0
+}
+
+// An operator sets the group's offset back while a retried event still fails. Its key is held again, and the letter
+// that holds it is an open one: listed, counted, and chosen by a retry, although an earlier copy of it was marked.
+func TestHeldAgainAfterARewind(t *testing.T) {
+	r := newHoldRig(t, 1)
+	r.refuse("a1")
+	stop := start(t, r.opts, r.handle)
+	r.send("a", "a1")
+	require.Equal(t, 1, r.retry())
+	r.passed(1)
+	require.NoError(t, stop())
+	r.rewind()
+	stop = start(t, r.opts, r.handle)
+	r.passed(2)
+	r.send("a", "a2")
+	require.Empty(t, r.effects())
+	require.Equal(t, []string{"a1 permanent", "a2 waiting"}, r.open())
+	require.NoError(t, stop())
+	start(t, r.opts, r.handle)
+	require.Eventually(t, func() bool { return value(t, r.registry, "cdc_outbox_inbox_open_dead_letters") == 2 },
+		30*time.Second, 10*time.Millisecond)
+	r.refuse()
+	require.Equal(t, 1, r.retry())
+	r.passed(1)
+	r.awaitEffects("a1", "a2")
+	require.Empty(t, r.open())
+}
