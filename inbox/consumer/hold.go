@@ -24,8 +24,10 @@ type holds struct {
 	partition    int
 	keys         map[string][]*held // by keyHash, by the offsets of the letters' records
 	origins      map[string]*held
-	next         map[int]int64 // of the dead-letter topic
-	lost         []*held       // what retention has deleted since the topic was read last
+	next         map[int]int64   // of the dead-letter topic
+	lost         []*held         // what retention has deleted since the topic was read last
+	from         int64           // where the partition is read on
+	dismissed    map[int64]place // marks, by the offsets of records from there on; see isDismissed
 }
 
 // held is one letter.
@@ -41,7 +43,7 @@ type held struct {
 func newHolds(group, topic string, partition int) *holds {
 	return &holds{
 		group: group, topic: topic, partition: partition,
-		keys: map[string][]*held{}, origins: map[string]*held{}, next: map[int]int64{},
+		keys: map[string][]*held{}, origins: map[string]*held{}, next: map[int]int64{}, dismissed: map[int64]place{},
 	}
 }
 
@@ -59,7 +61,11 @@ func (h *holds) add(m kafka.Message) {
 	if mark := first(m.Headers, markHeader); mark != "" {
 		ends := mark == markDismissed || mark == markPublished && first(m.Headers, markHandled) != ""
 		if ends && first(m.Headers, markGroup) == h.group {
-			h.drop(h.origins[first(m.Headers, markPosition)])
+			at := first(m.Headers, markPosition)
+			h.drop(h.origins[at])
+			if mark == markDismissed {
+				h.dismiss(at, place{partition: m.Partition, offset: m.Offset})
+			}
 		}
 		return
 	}
@@ -73,8 +79,33 @@ func (h *holds) add(m kafka.Message) {
 	if err != nil {
 		return
 	}
+	if mark, ok := h.dismissed[n]; ok && !mark.before(m) {
+		return
+	}
+	delete(h.dismissed, n)
 	l := h.put(hash, id, n, Class(first(m.Headers, HeaderClass)) == Waiting)
 	l.at = &place{partition: m.Partition, offset: m.Offset, source: h.topic}
+}
+
+// dismiss notes that the letter of a record that is still to be read was dismissed.
+func (h *holds) dismiss(at string, mark place) {
+	text, ok := strings.CutPrefix(at, origin(h.topic, strconv.Itoa(h.partition), ""))
+	if n, err := strconv.ParseInt(text, 10, 64); ok && err == nil && n >= h.from {
+		h.dismissed[n] = mark
+	}
+}
+
+// isDismissed reports whether the letter of the record at the offset was dismissed. Its offset was not committed then:
+// the process ended between the letter and the commit, or the group's offset was set back.
+func (h *holds) isDismissed(offset int64) bool {
+	_, ok := h.dismissed[offset]
+	return ok
+}
+
+// begin forgets the dismissals of the records before next.
+func (h *holds) begin(next int64) {
+	h.from = next
+	maps.DeleteFunc(h.dismissed, func(offset int64, _ place) bool { return offset < next })
 }
 
 // put takes the letter of the record at the offset. A waiting letter that has failed itself is a first letter.

@@ -102,3 +102,33 @@ func TestHolds(t *testing.T) {
 		})
 	}
 }
+
+// A dismissal is remembered for records that are still to be read, and until a letter comes after it.
+func TestDismissedRecords(t *testing.T) {
+	h := newHolds("g", "t", 3)
+	h.begin(5)
+	dismissal := func(offset int, at int64) kafka.Message {
+		m := heldMark(offset, markDismissed, "g", "")
+		m.Offset = at
+		return m
+	}
+	h.add(dismissal(4, 100))
+	h.add(dismissal(5, 101))
+	h.add(dismissal(6, 102))
+	require.False(t, h.isDismissed(4))
+	require.True(t, h.isDismissed(5))
+
+	h.add(heldLetter(5, "a", Refused)) // an older copy in the same partition
+	other := heldLetter(5, "a", Refused)
+	other.Partition, other.Offset = 1, 200
+	h.add(other)
+	require.Empty(t, h.keys)
+	later := heldLetter(5, "a", Refused)
+	later.Offset = 103
+	h.add(later)
+	require.Equal(t, "a", h.first("k").id)
+	require.False(t, h.isDismissed(5))
+
+	h.begin(7)
+	require.Empty(t, h.dismissed)
+}

@@ -34,6 +34,7 @@ func (p *partition) hold(work, over context.Context) bool {
 // refresh reads the dead-letter topic to its end, for as long as it takes. The end is that of all records: while a
 // transaction of another producer is open in the topic, letters after its begin cannot be read, and are waited for.
 func (p *partition) refresh(over context.Context) bool {
+	p.holds.begin(p.next)
 	for over.Err() == nil {
 		err := p.c.follow(over, p.c.opts.DeadLetterTopic(p.topic), p.holds, kafka.ReadUncommitted)
 		if err == nil {
@@ -70,6 +71,10 @@ func (p *partition) resume(work, over context.Context) bool {
 func (p *partition) inOrder(work, over context.Context, m Message) bool {
 	hash := keyHash(m.Key)
 	for waits := false; ; waits = true {
+		if p.holds.isDismissed(m.Offset) {
+			p.logger(m).Warn("the record has a dead letter that was dismissed, so the record is not handled")
+			return true
+		}
 		// Another key's letter may have been waited for, and what was read with it may have freed this key.
 		if p.holds.released(hash) != nil && !p.drain(work, over, hash) {
 			return false

@@ -17,6 +17,33 @@ func (r *holdRig) rewind() {
 	r.produced = 0
 }
 
+// A letter is written, the offset is not committed, the process ends, and the letter is dismissed before the next one
+// comes to the record. What the operator has decided stands: the record is not tried again, whatever its handler would
+// say now, holds nothing, and does not come after the events that waited for it.
+func TestDismissedBeforeTheCommit(t *testing.T) {
+	for name, bad := range map[string][]string{"would be handled": nil, "would fail again": {"a1", "a3"}} {
+		t.Run(name, func(t *testing.T) {
+			r := newHoldRig(t, 1)
+			r.refuse("a1")
+			stop := start(t, r.opts, r.handle)
+			r.send("a", "a1", "a2", "a3")
+			require.NoError(t, stop())
+			r.dismiss("a1", "a3")
+			r.rewind()
+			r.refuse(bad...)
+			start(t, r.opts, r.handle)
+			r.passed(3)
+			r.send("a", "a4")
+			r.awaitEffects("a2", "a4")
+			require.Empty(t, r.open())
+			require.EqualValues(t, 0, value(t, r.registry, "cdc_outbox_consumer_held_keys"))
+			require.Eventually(t, func() bool {
+				return value(t, r.registry, "cdc_outbox_inbox_open_dead_letters") == 0
+			}, 30*time.Second, 10*time.Millisecond)
+		})
+	}
+}
+
 // An operator sets the group's offset back while a retried event still fails. Its key is held again, and the letter
 // that holds it is an open one: listed, counted, and chosen by a retry, although an earlier copy of it was marked.
 func TestHeldAgainAfterARewind(t *testing.T) {
