@@ -132,3 +132,19 @@ func TestDismissedRecords(t *testing.T) {
 	h.begin(7)
 	require.Empty(t, h.dismissed)
 }
+
+// What is known of settled letters ends with their marks in the topic, also in a process that runs for months.
+func TestSettledLettersAreForgotten(t *testing.T) {
+	l := newOpenLetters("g")
+	for i := range 100 {
+		letter, mark := heldLetter(i, "a", Refused), heldMark(i, markPublished, "g", "")
+		letter.Offset, mark.Offset = int64(2*i), int64(2*i+1)
+		l.add(letter)
+		l.add(mark)
+	}
+	require.Empty(t, l.open)
+	l.expire(1, 1000)
+	require.Len(t, l.settled, 100)
+	l.expire(0, 198)
+	require.Len(t, l.settled, 1)
+}

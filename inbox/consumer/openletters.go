@@ -66,9 +66,11 @@ func (l *openLetters) add(m kafka.Message) {
 // before reports whether the record is known to be later than the one at the place.
 func (p place) before(m kafka.Message) bool { return p.partition == m.Partition && p.offset < m.Offset }
 
-// expire forgets the letters that retention has deleted from the topic.
+// expire forgets the letters and the marks that retention has deleted from the topic.
 func (l *openLetters) expire(partition int, start int64) {
-	maps.DeleteFunc(l.open, func(_ string, p place) bool { return p.partition == partition && p.offset < start })
+	gone := func(_ string, p place) bool { return p.partition == partition && p.offset < start }
+	maps.DeleteFunc(l.open, gone)
+	maps.DeleteFunc(l.settled, gone)
 }
 
 // counts returns how many letters are open, by the topic of their records.
