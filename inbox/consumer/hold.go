@@ -38,6 +38,7 @@ type held struct {
 	id      string
 	waiting bool
 	at      *place // in the dead-letter topic; nil: just written, and not read again yet
+	gone    bool   // it was written, and is not in the topic
 }
 
 func newHolds(group, topic string, partition int) *holds {
@@ -112,7 +113,7 @@ func (h *holds) begin(next int64) {
 func (h *holds) put(hash, id string, offset int64, waiting bool) *held {
 	at := origin(h.topic, strconv.Itoa(h.partition), strconv.FormatInt(offset, 10))
 	if l := h.origins[at]; l != nil {
-		l.waiting = l.waiting && waiting
+		l.waiting, l.gone = l.waiting && waiting, false
 		return l
 	}
 	l := &held{hash: hash, origin: at, offset: offset, id: id, waiting: waiting}
@@ -138,6 +139,22 @@ func (h *holds) drop(l *held) {
 func (h *holds) expire(partition int, start int64) {
 	for _, l := range h.origins {
 		if l.at != nil && l.at.partition == partition && l.at.offset < start {
+			h.drop(l)
+			h.lost = append(h.lost, l)
+		}
+	}
+}
+
+// giveUp is called when the topic was read to its end and does not hold a letter that was written. Then it holds none of
+// those that were not read since, because its cleanup or an operator has deleted them. The record of a waiting letter
+// may still be where it was.
+func (h *holds) giveUp(sought *held) {
+	for _, l := range h.origins {
+		switch {
+		case l.at != nil:
+		case l == sought, l.waiting:
+			l.gone = true
+		default:
 			h.drop(l)
 			h.lost = append(h.lost, l)
 		}

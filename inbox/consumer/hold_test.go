@@ -148,3 +148,21 @@ func TestSettledLettersAreForgotten(t *testing.T) {
 	l.expire(0, 198)
 	require.Len(t, l.settled, 1)
 }
+
+// Letters that were written and are not in the topic: a waiting one is left to its record, a first one is lost, and the
+// one that is sought is left to its caller. One that is written once more may be there.
+func TestLettersThatAreGone(t *testing.T) {
+	h := newHolds("g", "t", 3)
+	h.add(heldLetter(1, "read", Refused))
+	h.put("k", "waiting", 2, true)
+	lost := h.put("l", "lost", 3, false)
+	sought := h.put("m", "sought", 4, false)
+	h.giveUp(sought)
+	require.Equal(t, []*held{lost}, h.lost)
+	gone := map[string]bool{}
+	for _, l := range h.origins {
+		gone[l.id] = l.gone
+	}
+	require.Equal(t, map[string]bool{"read": false, "waiting": true, "sought": true}, gone)
+	require.False(t, h.put("m", "sought", 4, false).gone)
+}

@@ -147,7 +147,7 @@ func (p *partition) drain(work, over context.Context, hash string) bool {
 		case unfinished:
 			return false
 		case buried:
-			l.waiting, l.at = false, nil
+			l.waiting, l.at, l.gone = false, nil, false
 		case handled:
 			if !p.release(work, over, l) {
 				return false
@@ -169,7 +169,12 @@ func (p *partition) reread(over context.Context, l *held) (Message, bool) {
 		if p.holds.origins[l.origin] != l {
 			return Message{}, false // expired
 		}
-		record, found, err := p.c.recordAt(over, p.c.opts.DeadLetterTopic(p.topic), l.at.partition, l.at.offset)
+		var record kafka.Message
+		var found bool
+		var err error
+		if !l.gone {
+			record, found, err = p.c.recordAt(over, p.c.opts.DeadLetterTopic(p.topic), l.at.partition, l.at.offset)
+		}
 		if err == nil && found && first(record.Headers, HeaderCut) == "" {
 			m, _ := p.c.read(p.original(record, l))
 			m.ID = l.id
@@ -189,9 +194,19 @@ func (p *partition) reread(over context.Context, l *held) (Message, bool) {
 	return Message{}, false
 }
 
-// locate finds a letter that this process has written in the dead-letter topic.
+// locate finds a letter that this process has written in the dead-letter topic, or finds out that it is gone. A new
+// leader may not know at once that the letter is committed, as with maxStrikes.
 func (p *partition) locate(over context.Context, l *held) bool {
-	for l.at == nil && p.holds.origins[l.origin] == l {
+	for tries := 0; l.at == nil && !l.gone && p.holds.origins[l.origin] == l; tries++ {
+		if tries == maxStrikes {
+			p.c.opts.Logger.Error("the dead-letter topic has lost a letter that was written",
+				"topic", p.topic, "partition", p.id, "id", l.id, "offset", l.offset)
+			p.holds.giveUp(l)
+			return true
+		}
+		if tries > 0 {
+			sleep(over, time.Second)
+		}
 		if !p.refresh(over) {
 			return false
 		}
@@ -233,6 +248,9 @@ func (c *Consumer) recordAt(
 func (p *partition) release(work, over context.Context, l *held) bool {
 	if !p.locate(over, l) {
 		return false
+	}
+	if l.gone { // there is nothing to mark
+		p.holds.drop(l)
 	}
 	for p.holds.origins[l.origin] == l {
 		err := p.c.mark(work, p.c.opts.DeadLetterTopic(p.topic), l)

@@ -1,0 +1,45 @@
+package consumer_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
+)
+
+// The dead-letter topic loses letters before the process that has written them has read them again. The partition does
+// not look for them for ever, nor without a pause, and the event that waits is read where its record was.
+func TestHeldLettersThatAreGone(t *testing.T) {
+	r := newHoldRig(t, 1)
+	r.refuse("a1")
+	inside, release := make(chan struct{}), make(chan struct{})
+	start(t, r.opts, func(ctx context.Context, m consumer.Message) error {
+		if m.ID == "b1" {
+			close(inside)
+			<-release
+		}
+		return r.handle(ctx, m)
+	})
+	r.produce(t, record("a", "a1"), record("a", "a2"), record("b", "b1"))
+	<-inside
+	asked := r.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: topic + ".DLT", Count: -1, Observe: true})
+	_, err := r.Admin().DeleteRecords(t.Context(), kadm.Offsets{
+		topic + ".DLT": {0: {Topic: topic + ".DLT", Partition: 0, At: 2, LeaderEpoch: -1}},
+	})
+	require.NoError(t, err)
+	r.refuse()
+	r.produce(t, record("a", "a1"), record("b", "b2"))
+	began := time.Now()
+	close(release)
+	r.passed(5)
+	r.awaitEffects("b1", "a1", "a2", "b2")
+	seconds := int(time.Since(began)/time.Second) + 1
+	require.Less(t, asked.Hits(), 10*seconds, "it asks a few times in a second")
+	require.EqualValues(t, 0, value(t, r.registry, "cdc_outbox_consumer_held_keys"))
+}
