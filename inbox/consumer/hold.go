@@ -24,10 +24,16 @@ type holds struct {
 	partition    int
 	keys         map[string][]*held // by keyHash, by the offsets of the letters' records
 	origins      map[string]*held
-	next         map[int]int64   // of the dead-letter topic
-	lost         []*held         // what retention has deleted since the topic was read last
-	from         int64           // where the partition is read on
-	dismissed    map[int64]place // marks, by the offsets of records from there on; see isDismissed
+	next         map[int]int64  // of the dead-letter topic
+	lost         []*held        // what retention has deleted since the topic was read last
+	from         int64          // where the partition is read on
+	dismissed    map[int64]mark // by the offsets of records from there on; see isDismissed
+}
+
+// mark is what was said of a letter.
+type mark struct {
+	place
+	id string // see listedID
 }
 
 // held is one letter.
@@ -36,6 +42,7 @@ type held struct {
 	origin  string // where the record was
 	offset  int64
 	id      string
+	listed  string // id, see listedID; empty until it was read
 	waiting bool
 	at      *place // in the dead-letter topic; nil: just written, and not read again yet
 	gone    bool   // it was written, and is not in the topic
@@ -44,7 +51,7 @@ type held struct {
 func newHolds(group, topic string, partition int) *holds {
 	return &holds{
 		group: group, topic: topic, partition: partition,
-		keys: map[string][]*held{}, origins: map[string]*held{}, next: map[int]int64{}, dismissed: map[int64]place{},
+		keys: map[string][]*held{}, origins: map[string]*held{}, next: map[int]int64{}, dismissed: map[int64]mark{},
 	}
 }
 
@@ -57,15 +64,21 @@ func keyHash(key []byte) string {
 // holdOf is the value of HeaderHold.
 func holdOf(m Message) string { return keyHash(m.Key) + " " + m.ID }
 
+// listedID is the id by which dead-letter knows a record's letter: that of the relay where the record has it, although
+// Options.ID may have taken another one.
+func listedID(headers []kafka.Header, id string) string {
+	return cmp.Or(first(headers, "id"), first(headers, "ce_id"), id)
+}
+
 // add takes a record of the dead-letter topic.
 func (h *holds) add(m kafka.Message) {
-	if mark := first(m.Headers, markHeader); mark != "" {
-		ends := mark == markDismissed || mark == markPublished && first(m.Headers, markHandled) != ""
+	if what := first(m.Headers, markHeader); what != "" {
+		ends := what == markDismissed || what == markPublished && first(m.Headers, markHandled) != ""
 		if ends && first(m.Headers, markGroup) == h.group {
 			at := first(m.Headers, markPosition)
 			h.drop(h.origins[at])
-			if mark == markDismissed {
-				h.dismiss(at, place{partition: m.Partition, offset: m.Offset})
+			if what == markDismissed {
+				h.dismiss(at, mark{place{partition: m.Partition, offset: m.Offset}, first(m.Headers, "id")})
 			}
 		}
 		return
@@ -80,33 +93,38 @@ func (h *holds) add(m kafka.Message) {
 	if err != nil {
 		return
 	}
-	if mark, ok := h.dismissed[n]; ok && !mark.before(m) {
-		return
+	listed := listedID(m.Headers, id)
+	if mark, ok := h.dismissed[n]; ok && mark.id == listed {
+		if !mark.before(m) {
+			return
+		}
+		delete(h.dismissed, n)
 	}
-	delete(h.dismissed, n)
 	l := h.put(hash, id, n, Class(first(m.Headers, HeaderClass)) == Waiting)
+	l.listed = listed
 	l.at = &place{partition: m.Partition, offset: m.Offset, source: h.topic}
 }
 
 // dismiss notes that the letter of a record that is still to be read was dismissed.
-func (h *holds) dismiss(at string, mark place) {
+func (h *holds) dismiss(at string, m mark) {
 	text, ok := strings.CutPrefix(at, origin(h.topic, strconv.Itoa(h.partition), ""))
 	if n, err := strconv.ParseInt(text, 10, 64); ok && err == nil && n >= h.from {
-		h.dismissed[n] = mark
+		h.dismissed[n] = m
 	}
 }
 
-// isDismissed reports whether the letter of the record at the offset was dismissed. Its offset was not committed then:
-// the process ended between the letter and the commit, or the group's offset was set back.
-func (h *holds) isDismissed(offset int64) bool {
-	_, ok := h.dismissed[offset]
-	return ok
+// isDismissed reports whether the letter of the record was dismissed. Its offset was not committed then: the process
+// ended between the letter and the commit, or the group's offset was set back. Another event may be at the offset,
+// where the topic was created again.
+func (h *holds) isDismissed(m Message) bool {
+	mark, ok := h.dismissed[m.Offset]
+	return ok && mark.id == listedID(m.Headers, m.ID)
 }
 
 // begin forgets the dismissals of the records before next.
 func (h *holds) begin(next int64) {
 	h.from = next
-	maps.DeleteFunc(h.dismissed, func(offset int64, _ place) bool { return offset < next })
+	maps.DeleteFunc(h.dismissed, func(offset int64, _ mark) bool { return offset < next })
 }
 
 // put takes the letter of the record at the offset. A waiting letter that has failed itself is a first letter.

@@ -109,14 +109,18 @@ func TestDismissedRecords(t *testing.T) {
 	h.begin(5)
 	dismissal := func(offset int, at int64) kafka.Message {
 		m := heldMark(offset, markDismissed, "g", "")
-		m.Offset = at
+		m.Offset, m.Headers = at, append(m.Headers, kafka.Header{Key: "id", Value: []byte("a")})
 		return m
 	}
 	h.add(dismissal(4, 100))
 	h.add(dismissal(5, 101))
 	h.add(dismissal(6, 102))
-	require.False(t, h.isDismissed(4))
-	require.True(t, h.isDismissed(5))
+	at := func(offset int64, id string) Message {
+		return Message{Message: kafka.Message{Offset: offset}, ID: id}
+	}
+	require.False(t, h.isDismissed(at(4, "a")))
+	require.True(t, h.isDismissed(at(5, "a")))
+	require.False(t, h.isDismissed(at(5, "b")), "the topic was created again")
 
 	h.add(heldLetter(5, "a", Refused)) // an older copy in the same partition
 	other := heldLetter(5, "a", Refused)
@@ -127,7 +131,7 @@ func TestDismissedRecords(t *testing.T) {
 	later.Offset = 103
 	h.add(later)
 	require.Equal(t, "a", h.first("k").id)
-	require.False(t, h.isDismissed(5))
+	require.False(t, h.isDismissed(at(5, "a")))
 
 	h.begin(7)
 	require.Empty(t, h.dismissed)

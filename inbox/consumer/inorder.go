@@ -71,7 +71,7 @@ func (p *partition) resume(work, over context.Context) bool {
 func (p *partition) inOrder(work, over context.Context, m Message) bool {
 	hash := keyHash(m.Key)
 	for waits := false; ; waits = true {
-		if p.holds.isDismissed(m.Offset) {
+		if p.holds.isDismissed(m) {
 			p.logger(m).Warn("the record has a dead letter that was dismissed, so the record is not handled")
 			return true
 		}
@@ -277,7 +277,7 @@ func (c *Consumer) mark(ctx context.Context, topic string, l *held) error {
 		Records: kafka.NewRecordReader(kafka.Record{
 			Time: time.Now(), Key: kafka.NewBytes([]byte(l.origin)), Value: kafka.NewBytes([]byte(markPublished)),
 			Headers: []kafka.Header{
-				header("id", l.id), header(markPosition, l.origin), header(markGroup, c.opts.Group),
+				header("id", l.listed), header(markPosition, l.origin), header(markGroup, c.opts.Group),
 				header(markHeader, markPublished), header(markAttempt, "handled"), header(markHandled, "true"),
 			},
 		}),

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
@@ -42,4 +43,31 @@ func TestHeldLettersThatAreGone(t *testing.T) {
 	seconds := int(time.Since(began)/time.Second) + 1
 	require.Less(t, asked.Hits(), 10*seconds, "it asks a few times in a second")
 	require.EqualValues(t, 0, value(t, r.registry, "cdc_outbox_consumer_held_keys"))
+}
+
+// The service takes an event's id from another header than the commands do. What the consumer says of a letter is about
+// the letter that they list all the same.
+func TestHeldLettersWithIDsOfTheirOwn(t *testing.T) {
+	r := newHoldRig(t, 1)
+	r.opts.ID = consumer.HeaderID("event")
+	send := func(row string) {
+		event := record("a", row)
+		event.Headers = append(event.Headers, kgo.RecordHeader{Key: "event", Value: []byte("event of " + row)})
+		r.produce(t, event)
+		r.passed(1)
+	}
+	r.refuse("event of a1")
+	stop := start(t, r.opts, r.handle)
+	send("a1")
+	send("a2")
+	require.Equal(t, []string{"a1 permanent", "a2 waiting"}, r.open())
+	r.dismiss("a1")
+	r.awaitEffects("event of a2")
+	require.Eventually(t, func() bool { return len(r.open()) == 0 }, 10*time.Second, 50*time.Millisecond)
+	require.NoError(t, stop())
+	r.rewind()
+	r.refuse()
+	start(t, r.opts, r.handle)
+	r.passed(2)
+	require.Equal(t, []string{"event of a2"}, r.effects(), "a1 was dismissed")
 }
