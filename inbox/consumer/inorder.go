@@ -185,8 +185,7 @@ func (p *partition) reread(over context.Context, l *held) (Message, bool) {
 		}
 		if err == nil {
 			m, _ := p.c.read(record)
-			m.ID = l.id
-			return m, found
+			return m, found && m.ID == l.id // the topic may have been created again
 		}
 		p.c.opts.Logger.Warn("reading a dead letter failed, so the partition waits",
 			"topic", p.topic, "partition", p.id, "id", l.id, "error", err.Error())

@@ -71,3 +71,32 @@ func TestHeldLettersWithIDsOfTheirOwn(t *testing.T) {
 	r.passed(2)
 	require.Equal(t, []string{"event of a2"}, r.effects(), "a1 was dismissed")
 }
+
+// The topic of the events was created again, with other events at the old offsets. None of them is taken for the event
+// of a letter that was cut, nor for one whose letter was dismissed.
+func TestHeldLettersOfATopicThatWasReplaced(t *testing.T) {
+	r := newHoldRig(t, 1)
+	r.refuse("a1")
+	r.limitLetters(t, "2000")
+	stop := start(t, r.opts, r.handle)
+	r.send("a", "a1")
+	large := record("a", "a2")
+	large.Value = make([]byte, 5000)
+	r.produce(t, large)
+	r.passed(1)
+	require.NoError(t, stop())
+	r.dismiss("a1")
+	_, err := r.Admin().DeleteTopics(t.Context(), topic)
+	require.NoError(t, err)
+	_, err = r.Admin().CreateTopics(t.Context(), 1, 1, nil, topic)
+	require.NoError(t, err)
+	producer, err := kgo.NewClient(kgo.SeedBrokers(r.Addrs()...))
+	require.NoError(t, err)
+	defer producer.Close()
+	require.NoError(t, producer.ProduceSync(t.Context(), record("a", "b1"), record("a", "b2")).FirstErr())
+	require.EqualValues(t, 0, r.committed(t), "the group's offsets go with the topic")
+	r.produced = 0
+	start(t, r.opts, r.handle)
+	r.passed(2)
+	r.awaitEffects("b1", "b2")
+}
