@@ -35,8 +35,17 @@ func (p *partition) hold(work, over context.Context) bool {
 // transaction of another producer is open in the topic, letters after its begin cannot be read, and are waited for.
 func (p *partition) refresh(over context.Context) bool {
 	p.holds.begin(p.next)
-	for over.Err() == nil {
+	for strikes := 1; over.Err() == nil; strikes++ {
 		err := p.c.follow(over, p.c.opts.DeadLetterTopic(p.topic), p.holds, kafka.ReadUncommitted)
+		switch {
+		case !errors.Is(err, errShorter):
+			strikes = 0
+		case strikes == maxStrikes:
+			p.c.opts.Logger.Error("the dead-letter topic was created again, so the letters that were open in it are "+
+				"gone", "topic", p.topic, "partition", p.id)
+			forget(p.holds)
+			continue
+		}
 		if err == nil {
 			for _, l := range p.holds.lost {
 				p.c.opts.Logger.Error("retention has deleted an open dead letter, which held its key or waited for "+

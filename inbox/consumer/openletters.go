@@ -2,8 +2,10 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -96,6 +98,9 @@ func (c *Consumer) countLetters(ctx context.Context) {
 		counts := map[string]int{}
 		for _, topic := range slices.Sorted(maps.Keys(known)) {
 			err := c.follow(ctx, topic, known[topic], kafka.ReadCommitted)
+			if errors.Is(err, errShorter) {
+				forget(known[topic])
+			}
 			for source, n := range known[topic].counts() {
 				counts[source] += n
 			}
@@ -120,6 +125,18 @@ type follower interface {
 	offsets() map[int]int64            // where to read on
 }
 
+// errShorter reports that the topic ends before what was read of it: it was created again, or a new leader does not
+// know yet how far it is committed.
+var errShorter = errors.New("the topic ends before what was read of it")
+
+// forget has a follower begin with the topic as it is now.
+func forget(known follower) {
+	for partition := range known.offsets() {
+		known.expire(partition, math.MaxInt64)
+	}
+	clear(known.offsets())
+}
+
 // follow reads the dead-letter topic to its present end. With kafka.ReadUncommitted that is the end of all records, and
 // it waits for transactions that are open before.
 func (c *Consumer) follow(ctx context.Context, topic string, known follower, end kafka.IsolationLevel) error {
@@ -142,6 +159,9 @@ func (c *Consumer) follow(ctx context.Context, topic string, known follower, end
 	for _, p := range ends.Topics[topic] {
 		if p.Error != nil {
 			return p.Error
+		}
+		if known.offsets()[p.Partition] > p.LastOffset {
+			return fmt.Errorf("partition %d: %w", p.Partition, errShorter)
 		}
 		known.expire(p.Partition, p.FirstOffset)
 		f := fetcher{client: c.client, topic: topic, partition: p.Partition}

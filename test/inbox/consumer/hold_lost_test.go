@@ -2,6 +2,7 @@ package consumer_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -99,4 +100,30 @@ func TestHeldLettersOfATopicThatWasReplaced(t *testing.T) {
 	start(t, r.opts, r.handle)
 	r.passed(2)
 	r.awaitEffects("b1", "b2")
+}
+
+// An operator deletes the dead-letter topic and creates it again while a key is held. Its letters are gone, and the log
+// says so; what is written from then on holds its keys, and can be dismissed, without a restart.
+func TestHeldLettersOfALetterTopicThatWasReplaced(t *testing.T) {
+	r := newHoldRig(t, 1)
+	r.refuse("a1", "b1")
+	var log logBuffer
+	r.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	start(t, r.opts, r.handle)
+	r.send("a", "a1", "a2", "a3", "a4", "a5", "a6")
+	require.Eventually(t, func() bool { return value(t, r.registry, "cdc_outbox_inbox_open_dead_letters") == 6 },
+		30*time.Second, 10*time.Millisecond)
+	time.Sleep(3 * time.Second) // the letters are read again every two seconds
+	_, err := r.Admin().DeleteTopics(t.Context(), topic+".DLT")
+	require.NoError(t, err)
+	_, err = r.Admin().CreateTopics(t.Context(), 1, 1, nil, topic+".DLT")
+	require.NoError(t, err)
+	r.send("b", "b1", "b2")
+	r.dismiss("b1")
+	r.awaitEffects("b2")
+	r.send("a", "a7")
+	r.awaitEffects("b2", "a7")
+	require.Contains(t, log.String(), "was created again")
+	require.Eventually(t, func() bool { return value(t, r.registry, "cdc_outbox_inbox_open_dead_letters") == 0 },
+		30*time.Second, 10*time.Millisecond)
 }
