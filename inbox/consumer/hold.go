@@ -163,9 +163,9 @@ func (h *holds) expire(partition int, start int64) {
 	}
 }
 
-// giveUp is called when the topic was read to its end and does not hold a letter that was written. Then it holds none of
-// those that were not read since, because its cleanup or an operator has deleted them. The record of a waiting letter
-// may still be where it was.
+// giveUp is called when the topic was read to its end and does not hold a letter that was written. Then it holds no
+// letter that was not read since: its cleanup or an operator has deleted them. The record of a waiting letter may still
+// be where it was.
 func (h *holds) giveUp(sought *held) {
 	for _, l := range h.origins {
 		switch {

@@ -154,7 +154,7 @@ func TestSettledLettersAreForgotten(t *testing.T) {
 }
 
 // Letters that were written and are not in the topic: a waiting one is left to its record, a first one is lost, and the
-// one that is sought is left to its caller. One that is written once more may be there.
+// letter that is sought is left to its caller. One that is written once more may be there.
 func TestLettersThatAreGone(t *testing.T) {
 	h := newHolds("g", "t", 3)
 	h.add(heldLetter(1, "read", Refused))

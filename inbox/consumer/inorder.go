@@ -41,8 +41,8 @@ func (p *partition) refresh(over context.Context) bool {
 		case !errors.Is(err, errShorter):
 			strikes = 0
 		case strikes == maxStrikes:
-			p.c.opts.Logger.Error("the dead-letter topic was created again, so the letters that were open in it are "+
-				"gone", "topic", p.topic, "partition", p.id)
+			p.c.opts.Logger.Error("the dead-letter topic was created again, so the letters that were open in it no "+
+				"longer exist", "topic", p.topic, "partition", p.id)
 			forget(p.holds)
 			continue
 		}
@@ -202,8 +202,8 @@ func (p *partition) reread(over context.Context, l *held) (Message, bool) {
 	return Message{}, false
 }
 
-// locate finds a letter that this process has written in the dead-letter topic, or finds out that it is gone. A new
-// leader may not know at once that the letter is committed, as with maxStrikes.
+// locate finds a letter that this process has written in the dead-letter topic, or finds out that it no longer exists.
+// A new leader may not know at once that the letter is committed, as with maxStrikes.
 func (p *partition) locate(over context.Context, l *held) bool {
 	for tries := 0; l.at == nil && !l.gone && p.holds.origins[l.origin] == l; tries++ {
 		if tries == maxStrikes {

@@ -12,7 +12,7 @@
 // # Bounds
 //
 // Everything besides payload and key has a bound, and a pointer takes a few kilobytes; a truncated value is marked as
-// such. Slot, position and id identify a letter: a letter that is written twice after a crash is one letter. A consumer's
-// letter that holds its key and comes after the mark of an earlier copy opens the letter again, because it holds the
-// key.
+// such. Slot, position and id identify a letter: a letter that is written twice after a crash is one letter. A
+// consumer's letter that holds its key and comes after the mark of an earlier copy opens the letter again, because it
+// holds the key.
 package deadletter

@@ -18,8 +18,8 @@ func (r *holdRig) rewind() {
 }
 
 // A letter is written, the offset is not committed, the process ends, and the letter is dismissed before the next one
-// comes to the record. What the operator has decided stands: the record is not tried again, whatever its handler would
-// say now, holds nothing, and does not come after the events that waited for it.
+// comes to the record. The operator's decision remains: the record is not tried again, whatever its handler would say
+// now, holds nothing, and does not come after the events that waited for it.
 func TestDismissedBeforeTheCommit(t *testing.T) {
 	for name, bad := range map[string][]string{"would be handled": nil, "would fail again": {"a1", "a3"}} {
 		t.Run(name, func(t *testing.T) {

@@ -102,8 +102,8 @@ func TestHeldLettersOfATopicThatWasReplaced(t *testing.T) {
 	r.awaitEffects("b1", "b2")
 }
 
-// An operator deletes the dead-letter topic and creates it again while a key is held. Its letters are gone, and the log
-// says so; what is written from then on holds its keys, and can be dismissed, without a restart.
+// An operator deletes the dead-letter topic and creates it again while a key is held. Its letters no longer exist, and
+// the log says so; what is written from then on holds its keys, and can be dismissed, without a restart.
 func TestHeldLettersOfALetterTopicThatWasReplaced(t *testing.T) {
 	r := newHoldRig(t, 1)
 	r.refuse("a1", "b1")
