@@ -194,7 +194,7 @@ func (c *Client) ends(ctx context.Context, topics []string) (map[string]map[int3
 	return ends, nil
 }
 
-// Read returns every record of the topics from offset 0 to the end as it is when Read begins, in offset order within a
+// Read returns every record that the topics have, to the end as it is when Read begins, in offset order within a
 // partition.
 func (c *Client) Read(ctx context.Context, topics ...string) ([]*kgo.Record, error) {
 	var records []*kgo.Record
@@ -209,13 +209,21 @@ func (c *Client) Each(ctx context.Context, topics []string, see func(*kgo.Record
 	if err != nil {
 		return err
 	}
+	starts, err := c.admin.ListStartOffsets(ctx, topics...)
+	if err == nil {
+		err = starts.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("list start offsets: %w", err)
+	}
 	assign := map[string]map[int32]kgo.Offset{}
 	left := 0
 	for topic, partitions := range ends {
 		assign[topic] = map[int32]kgo.Offset{}
 		for p, end := range partitions {
-			if end > 0 {
-				assign[topic][p] = kgo.NewOffset().At(0)
+			start, _ := starts.Lookup(topic, p)
+			if start.Offset < end { // otherwise it is empty, or all of its records were deleted: none may ever come
+				assign[topic][p] = kgo.NewOffset().At(start.Offset)
 				left++
 			}
 		}
