@@ -60,6 +60,7 @@ func Parse(data []byte) (*Input, error) {
 		in.Options = append(in.Options, o)
 	}
 	in.Name = in.value("name")
+	in.setAside()
 	return in, nil
 }
 
@@ -85,12 +86,35 @@ func (in *Input) Worker(data []byte) error {
 		case given == "bootstrap.servers":
 			name = "producer.override." + given
 		}
-		if have[name] {
-			continue // the connector's own wins
+		if class, _, ok := cutConverter(name); have[name] || ok && have[class] {
+			continue // the connector's own wins, a converter with all of its options
 		}
 		in.Options = append(in.Options, Option{Given: "worker: " + given, Name: name, Value: e.value})
 	}
 	return nil
+}
+
+// unused begins the names of options that Connect does not read.
+const unused = "converter.unused."
+
+// setAside renames the options of converters that the connector leaves to the worker: Connect reads the options of a
+// converter where it finds its class, and nowhere else (Plugins.newConverter).
+func (in *Input) setAside() {
+	for i, o := range in.Options {
+		if class, option, ok := cutConverter(o.Name); ok && option != "" && !in.has(class) {
+			in.Options[i].Name = unused + o.Name
+		}
+	}
+}
+
+// cutConverter splits the name of a converter's option, or of the converter itself.
+func cutConverter(name string) (class, option string, ok bool) {
+	for _, class := range []string{"key.converter", "value.converter", "header.converter"} {
+		if rest, ok := strings.CutPrefix(name, class); ok && (rest == "" || rest[0] == '.') {
+			return class, rest, true
+		}
+	}
+	return "", "", false
 }
 
 func (in *Input) value(name string) string {
@@ -171,6 +195,7 @@ func parseJSON(data []byte) (*Input, error) {
 	if in.Name == "" {
 		in.Name = in.value("name")
 	}
+	in.setAside()
 	return in, nil
 }
 

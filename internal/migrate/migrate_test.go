@@ -166,6 +166,41 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestConvertersAreWhole: Connect takes a converter's options from the file that names its class (Plugins.newConverter).
+func TestConvertersAreWhole(t *testing.T) {
+	const class = "org.apache.kafka.connect.json.JsonConverter"
+	for name, of := range map[string]struct{ connector, worker, want string }{
+		"the connector's class without options": {
+			"value.converter=" + class, "value.converter=" + class + "\nvalue.converter.schemas.enable=false",
+			"json_with_schema",
+		},
+		"the connector's options without a class": {
+			"value.converter.schemas.enable=false", "value.converter=" + class, "json_with_schema",
+		},
+		"all in the worker's": {
+			"tasks.max=1", "value.converter.schemas.enable=false\nvalue.converter=" + class, "json",
+		},
+		"all in the connector's": {
+			"value.converter.schemas.enable=false\nvalue.converter=" + class,
+			"value.converter=a.B\nvalue.converter.schemas.enable=true\nvalue.converter.frobnicate=1", "json",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, err := Parse([]byte("plugin.name=pgoutput\ntopic.prefix=p\ntable.include.list=public.outbox\n" +
+				"transforms=o\ntransforms.o.type=" + eventRouter + "\n" + of.connector))
+			require.NoError(t, err)
+			require.NoError(t, in.Worker([]byte("bootstrap.servers=k:9092\nkey.converter="+class+"\n"+of.worker)))
+			r := Translate(in, "")
+			require.True(t, r.Settled(), "%+v", r.Options)
+			require.Equal(t, of.want, r.keys(t)["router.debezium.value_converter"])
+			require.Equal(t, "json_with_schema", r.keys(t)["router.debezium.key_converter"])
+		})
+	}
+	r := translate(t, "value.converter.schemas.enable=false\nvalue.converter.basic.auth.user.info=canary\n")
+	require.Equal(t, Without, r.of(t, "value.converter.schemas.enable").Verdict)
+	require.Equal(t, "***", r.of(t, "value.converter.basic.auth.user.info").Value)
+}
+
 // TestServerIgnores: what Debezium Server's sink ignores must not begin to work by a change of tools.
 func TestServerIgnores(t *testing.T) {
 	r := translate(t, "debezium.source.plugin.name=pgoutput\ndebezium.transforms=o\ndebezium.transforms.o.type="+
@@ -199,16 +234,16 @@ func TestVerdicts(t *testing.T) {
 		"table.include.list=public.my outbox,shop-1.out-box":         Translated,
 		"value.converter=io.confluent.connect.avro.AvroConverter":    Refused,
 		"value.converter=io.debezium.converters.BinaryDataConverter": Translated,
-		"value.converter.schema.registry.url=http://r":               Refused,
-		"lsn.flush.mode=manual":                                      Decide,
-		"flush.lsn.source=false":                                     Decide,
-		"provide.transaction.metadata=true":                          Decide,
-		"message.prefix.include.list=a":                              Decide,
-		"column.mask.with.10.chars=public.outbox.payload":            Refused,
-		"extended.headers.enabled=false":                             Translated,
-		"time.precision.mode=adaptive":                               Translated,
-		"time.precision.mode=weird":                                  Refused,
-		"producer.override.acks=1":                                   Without,
+		"value.converter.schema.registry.url=http://r\nvalue.converter=" + jsonConverter: Refused,
+		"lsn.flush.mode=manual":                           Decide,
+		"flush.lsn.source=false":                          Decide,
+		"provide.transaction.metadata=true":               Decide,
+		"message.prefix.include.list=a":                   Decide,
+		"column.mask.with.10.chars=public.outbox.payload": Refused,
+		"extended.headers.enabled=false":                  Translated,
+		"time.precision.mode=adaptive":                    Translated,
+		"time.precision.mode=weird":                       Refused,
+		"producer.override.acks=1":                        Without,
 		"producer.override.partitioner.class=org.apache.kafka.clients.producer.RoundRobinPartitioner": Refused,
 		"producer.override.sasl.mechanism=GSSAPI":                                                     Refused,
 		"producer.override.ssl.truststore.location=/a.jks":                                            Decide,
