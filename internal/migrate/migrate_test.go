@@ -201,6 +201,30 @@ func TestConvertersAreWhole(t *testing.T) {
 	require.Equal(t, "***", r.of(t, "value.converter.basic.auth.user.info").Value)
 }
 
+// TestHeartbeatTables: the heartbeat's table is no outbox; a table whose name is another word of the statement is one.
+func TestHeartbeatTables(t *testing.T) {
+	for query, want := range map[string][]any{
+		"UPDATE outbox.heartbeat SET at = now()":              {"outbox.outbox", "outbox.payments"},
+		"UPDATE heartbeat SET payments=1":                     {"outbox.outbox", "outbox.payments"},
+		`INSERT INTO "outbox"."heartbeat"(at) VALUES (now())`: {"outbox.outbox", "outbox.payments"},
+		"insert into\noutbox . heartbeat values (1) on conflict do update set at=now()": {
+			"outbox.outbox", "outbox.payments",
+		},
+		"DELETE FROM heartbeat":                        {"outbox.outbox", "outbox.payments"},
+		"UPDATE audit.payments SET at = now()":         {"outbox.outbox", "outbox.payments", "outbox.heartbeat"},
+		"UPDATE heartbeats SET at = now()":             {"outbox.outbox", "outbox.payments", "outbox.heartbeat"},
+		"SELECT pg_logical_emit_message(false,'h','')": {"outbox.outbox", "outbox.payments", "outbox.heartbeat"},
+	} {
+		in := &Input{Form: ConnectJSON, Options: []Option{
+			{Name: "table.include.list", Value: "outbox.outbox,outbox.payments,outbox.heartbeat"},
+			{Name: "heartbeat.action.query", Value: query},
+		}}
+		r := Translate(in, "")
+		require.Equal(t, want, r.keys(t)["postgres.tables"], query)
+		require.Equal(t, len(want) == 2, strings.Contains(r.Options[0].Note, "Left out"), query)
+	}
+}
+
 // TestServerIgnores: what Debezium Server's sink ignores must not begin to work by a change of tools.
 func TestServerIgnores(t *testing.T) {
 	r := translate(t, "debezium.source.plugin.name=pgoutput\ndebezium.transforms=o\ndebezium.transforms.o.type="+

@@ -25,14 +25,15 @@ func asName(name string) string {
 
 func tableList(m *migration, _, value string) outcome {
 	const key = "postgres.tables"
-	var tables, patterns []string
+	var tables, patterns, left []string
 	for _, entry := range list(value) {
 		entry = strings.TrimSuffix(strings.TrimPrefix(entry, "^"), "$")
 		names := plainTable.FindStringSubmatch(entry)
 		switch {
 		case names == nil:
 			patterns = append(patterns, entry)
-		case m.foreign(names[1] + "." + names[2]):
+		case m.foreign(names[1], names[2]):
+			left = append(left, names[1]+"."+names[2])
 		default:
 			tables = append(tables, asName(names[1])+"."+asName(names[2]))
 		}
@@ -47,23 +48,28 @@ func tableList(m *migration, _, value string) outcome {
 	if !slices.Equal(tables, []string{"public.outbox"}) {
 		m.out.set(key, tables)
 	}
+	note := ""
 	if len(tables) > 1 {
-		return outcome{Translated, key, "Several tables: like the event router, this program treats each of them as " +
-			"an outbox."}
+		note = "Several tables: like the event router, this program treats each of them as an outbox."
 	}
-	return outcome{Translated, key, ""}
+	if len(left) > 0 {
+		note = strings.TrimSpace(note + " Left out, because it is for heartbeats or signals: " +
+			strings.Join(left, ", ") + ".")
+	}
+	return outcome{Translated, key, note}
 }
 
-// foreign reports whether the table is for signals or heartbeats.
-func (m *migration) foreign(table string) bool {
-	signal := m.in.value("signal.data.collection")
+// foreign reports whether the table is for signals or heartbeats. Only the table that the heartbeat's statement writes
+// or reads counts: its other words may be the names of outbox tables too.
+func (m *migration) foreign(schema, name string) bool {
+	table, signal := schema+"."+name, m.in.value("signal.data.collection")
 	if table == signal || strings.HasSuffix(signal, "."+table) {
 		return true
 	}
-	query := m.in.value("heartbeat.action.query")
-	_, name, _ := strings.Cut(table, ".")
-	word := regexp.MustCompile(`(?i)(^|[^A-Za-z0-9_$])` + regexp.QuoteMeta(name) + `($|[^A-Za-z0-9_$])`)
-	return query != "" && word.MatchString(query)
+	quoted := func(s string) string { return `"?` + regexp.QuoteMeta(s) + `"?` }
+	named := regexp.MustCompile(`(?i)(?:^|\W)(?:into|update|only|from)\s+(?:` + quoted(schema) + `\s*\.\s*)?` +
+		quoted(name) + `(?:\s*$|\s+[^.\s]|[^\pL\pN_$."\s])`)
+	return named.MatchString(m.in.value("heartbeat.action.query"))
 }
 
 func skipsInserts(_ *migration, value string) bool {
