@@ -70,6 +70,9 @@ func (m *migration) judge(o Option) outcome {
 	if alias, option, ok := m.transform(name); ok {
 		return m.judgeTransform(alias, option, value)
 	}
+	if found, ok := m.find(storageRules, name, value); ok {
+		return found
+	}
 	if found, ok := m.find(connectorRules, strings.TrimPrefix(name, "internal."), value); ok {
 		return found
 	}

@@ -225,6 +225,24 @@ func TestHeartbeatTables(t *testing.T) {
 	}
 }
 
+// TestOtherOptionsOfTheSameMeaning: what Debezium and Connect do not read does not win by coming last.
+func TestOtherOptionsOfTheSameMeaning(t *testing.T) {
+	r := translate(t, "topic.prefix=new\ndatabase.server.name=old\n"+
+		"table.include.list=public.events\ntable.whitelist=public.old\n"+
+		"value.converter=org.apache.kafka.connect.storage.StringConverter\n"+
+		"internal.value.converter="+jsonConverter+"\ninternal.value.converter.schemas.enable=false\n")
+	keys := r.keys(t)
+	require.Equal(t, "new", keys["router.debezium.topic_prefix"])
+	require.Equal(t, []any{"public.events"}, keys["postgres.tables"])
+	require.NotContains(t, keys, "router.debezium.value_converter", "string, the default")
+	for _, name := range []string{
+		"database.server.name", "table.whitelist", "internal.value.converter", "internal.value.converter.schemas.enable",
+	} {
+		require.Equal(t, Without, r.of(t, name).Verdict, name)
+	}
+	require.Equal(t, "old", translate(t, "database.server.name=old\n").keys(t)["router.debezium.topic_prefix"])
+}
+
 // TestServerIgnores: what Debezium Server's sink ignores must not begin to work by a change of tools.
 func TestServerIgnores(t *testing.T) {
 	r := translate(t, "debezium.source.plugin.name=pgoutput\ndebezium.transforms=o\ndebezium.transforms.o.type="+

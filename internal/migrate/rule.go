@@ -101,6 +101,11 @@ func endsIn(suffixes ...string) func(*migration, string) bool {
 	}
 }
 
+// replacedBy reports whether the option that has replaced this one is given too: Debezium reads only that one.
+func replacedBy(name string) func(*migration, string) bool {
+	return func(m *migration, _ string) bool { return m.in.has(name) }
+}
+
 // Ways to set a key.
 
 func text(m *migration, key, value string)  { m.out.set(key, value) }

@@ -87,6 +87,12 @@ var connectRules = []rule{
 	},
 }
 
+// storageRules judges the converters of Connect's own topics; without internal. these names are other options.
+var storageRules = []rule{{
+	options: "internal.key.converter internal.key.converter.* internal.value.converter internal.value.converter.*",
+	verdict: Without, note: "It concerns the topics in which Connect keeps its own state.",
+}}
+
 // processRules judges what Debezium does in its process: signals, notifications, metrics, batches, retries.
 var processRules = []rule{
 	{

@@ -4,6 +4,10 @@ const noSchema = "It changes the form of change events, which the event router t
 
 // captureRules judges which tables, columns and operations become events.
 var captureRules = []rule{
+	{
+		options: "table.whitelist", when: replacedBy("table.include.list"), verdict: Without,
+		note: "The old name of table.include.list, which is given too.",
+	},
 	{options: "table.include.list table.whitelist", judge: tableList},
 	{
 		options: "table.exclude.list", verdict: Decide,
@@ -132,6 +136,10 @@ const schemaNames = "It changes names in schemas, visible only in a converter wi
 
 // topicRules judges the connector's own topics. Events go to other topics.
 var topicRules = []rule{
+	{
+		options: "database.server.name", when: replacedBy("topic.prefix"), verdict: Without,
+		note: "The old name of topic.prefix, which is given too.",
+	},
 	{options: "topic.prefix database.server.name", verdict: Translated, key: "router.debezium.topic_prefix", set: text},
 	{
 		options: "topic.naming.strategy", verdict: Without,
