@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -140,4 +141,25 @@ func topicRegex(m *migration, _, value string) outcome {
 	}
 	m.out.set(key, value)
 	return outcome{Translated, key, "Go's regular expressions match this the same way."}
+}
+
+var namedGroup = regexp.MustCompile(`\(\?<([A-Za-z][A-Za-z0-9]*)>`)
+
+// notGroup returns the first placeholder of the replacement that is not a group of the router's expression, like
+// ${routedByValue}; empty where all are.
+func (m *migration) notGroup(replacement string) string {
+	expression := m.in.value("transforms." + m.router + ".route.topic.regex")
+	if expression == "" {
+		expression = "(?<routedByValue>.*)"
+	}
+	groups := map[string]bool{}
+	for _, found := range namedGroup.FindAllStringSubmatch(expression, -1) {
+		groups["${"+found[1]+"}"] = true
+	}
+	for _, found := range placeholder.FindAllString(replacement, -1) {
+		if !groups[found] {
+			return found
+		}
+	}
+	return ""
 }

@@ -39,18 +39,21 @@ func topicNumber(key string) func(*migration, string, string) outcome {
 	}
 }
 
+const topicsConfig = "kafka.topics.config"
+
 // topicConfig judges what else there is under topic.creation.default: settings of topics.
 func topicConfig(m *migration, name, value string) outcome {
-	const key = "kafka.topics.config"
-	config, _ := m.out[key].(map[string]string)
+	config, _ := m.out[topicsConfig].(map[string]string)
 	if config == nil {
 		config = map[string]string{}
 	}
 	setting := strings.TrimPrefix(strings.TrimPrefix(name, "topic.creation.default"), ".")
-	config[setting] = value
+	if !placeholder.MatchString(value) {
+		config[setting] = value
+	}
 	m.out.set("kafka.topics.create", true)
-	m.out.set(key, config)
-	return outcome{Translated, key, ""}
+	m.out.set(topicsConfig, config)
+	return outcome{Translated, topicsConfig, ""}
 }
 
 func topicGroup(_ *migration, name, _ string) outcome {

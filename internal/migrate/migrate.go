@@ -12,6 +12,7 @@ type migration struct {
 	router string // alias of the event router in the chain of transformations
 	out    settings
 	notes  map[string]string // comments in the YAML, by key
+	passed *rule             // the rule that the present option's value might have met; see find
 	diffs  []string
 	slot   string
 	pub    string
@@ -28,12 +29,13 @@ func Translate(in *Input, file string) *Report {
 	r := &Report{Connector: in.Name, Form: in.Form, Counts: map[Verdict]int{}}
 	m.out.set("router.preset", "debezium")
 	for _, o := range in.Options {
+		m.passed = nil
 		found := m.judge(o)
 		entry := Entry{
 			Option: o.Given, Value: shown(o.Name, o.Value, found.verdict != Unknown),
 			Verdict: found.verdict, Key: found.key, Note: found.note,
 		}
-		if placeholder.MatchString(o.Value) && found.verdict != Without {
+		if placeholder.MatchString(o.Value) && (found.verdict != Without || m.passed != nil) {
 			entry = m.unresolved(o, entry)
 		}
 		r.Options = append(r.Options, entry)
@@ -57,11 +59,20 @@ func (m *migration) unresolved(o Option, e Entry) Entry {
 		e.Note = strings.TrimSpace(e.Note + " " + explain(o.Value))
 		return e
 	}
+	value := o.Value
 	if strings.HasSuffix(o.Name, "route.topic.replacement") {
-		return e // ${routedByValue} is a group, not a placeholder
+		if value = m.notGroup(value); value == "" {
+			return e
+		}
 	}
-	delete(m.out, e.Key)
-	e.Verdict, e.Note = Decide, explain(o.Value)+" Put it into the configuration by hand."
+	if e.Key != topicsConfig { // which holds what other options say; topicConfig adds no placeholder
+		delete(m.out, e.Key)
+	}
+	next := "Put it into the configuration by hand."
+	if e.Verdict == Without {
+		next = "It decides whether there is something to do: " + m.passed.note
+	}
+	e.Verdict, e.Note = Decide, explain(value)+" "+next
 	return e
 }
 

@@ -243,6 +243,39 @@ func TestOtherOptionsOfTheSameMeaning(t *testing.T) {
 	require.Equal(t, "old", translate(t, "database.server.name=old\n").keys(t)["router.debezium.topic_prefix"])
 }
 
+// TestPlaceholders: what is not known is not taken for the default, for a group, or for nothing.
+func TestPlaceholders(t *testing.T) {
+	const head = "transforms=o\ntransforms.o.type=" + eventRouter + "\n"
+	for line, want := range map[string]Verdict{
+		"slot.drop.on.stop=${env:X}":                                                                     Decide,
+		"skipped.operations=${env:X}":                                                                    Decide,
+		"event.processing.failure.handling.mode=${env:X}":                                                Decide,
+		"producer.override.partitioner.ignore.keys=${env:X}":                                             Decide,
+		"heartbeat.interval.ms=${env:X}":                                                                 Without,
+		"producer.override.acks=${env:X}":                                                                Without,
+		"publish.via.partition.root=${env:X}":                                                            Without,
+		"transforms.o.route.topic.replacement=${file:/x:y}.${routedByValue}":                             Decide,
+		"transforms.o.route.topic.replacement=${PREFIX}.${routedByValue}":                                Decide,
+		"transforms.o.route.topic.replacement=x.${routedByValue}":                                        Translated,
+		"transforms.o.route.topic.replacement=${a}-${b}\ntransforms.o.route.topic.regex=(?<a>.)(?<b>.*)": Translated,
+	} {
+		r := translate(t, head+line+"\n")
+		name, _, _ := strings.Cut(line, "=")
+		e := r.of(t, name)
+		require.Equal(t, want, e.Verdict, line)
+		if want == Decide {
+			require.NotContains(t, r.keys(t), "router.debezium.topic_replacement", line)
+		}
+	}
+	require.Contains(t, translate(t, head+"slot.drop.on.stop=${env:X}\n").of(t, "slot.drop.on.stop").Note, "LOST")
+
+	r := translate(t, "topic.creation.default.cleanup.policy=compact\ntopic.creation.default.retention.ms=${env:X}\n"+
+		"topic.creation.default.max.message.bytes=5\n")
+	require.Equal(t, map[string]any{"cleanup.policy": "compact", "max.message.bytes": "5"},
+		r.keys(t)["kafka.topics.config"])
+	require.Equal(t, Decide, r.of(t, "topic.creation.default.retention.ms").Verdict)
+}
+
 // TestServerIgnores: what Debezium Server's sink ignores must not begin to work by a change of tools.
 func TestServerIgnores(t *testing.T) {
 	r := translate(t, "debezium.source.plugin.name=pgoutput\ndebezium.transforms=o\ndebezium.transforms.o.type="+

@@ -24,11 +24,16 @@ type rule struct {
 	judge   func(m *migration, name, value string) outcome // instead of the fields from words on
 }
 
-// find returns the outcome of the first rule that fits.
+// find returns the outcome of the first rule that fits. A placeholder meets no condition, although its value may: so a
+// rule that was passed over, and says more than that the option has no meaning, is kept.
 func (m *migration) find(table []rule, name, value string) (outcome, bool) {
 	for i := range table {
-		if r := &table[i]; r.names(name) && (r.when == nil || r.when(m, value)) {
+		switch r := &table[i]; {
+		case !r.names(name):
+		case r.when == nil || r.when(m, value):
 			return r.apply(m, name, value), true
+		case m.passed == nil && (r.verdict == Decide || r.verdict == Refused):
+			m.passed = r
 		}
 	}
 	return outcome{}, false
