@@ -62,7 +62,8 @@ func topicGroup(_ *migration, name, _ string) outcome {
 		"the group " + group + "."}
 }
 
-var jaasUser = regexp.MustCompile(`username\s*=\s*("([^"]*)"|([^\s;"]+))`)
+// jaasUser finds a name that is written without escapes.
+var jaasUser = regexp.MustCompile(`username\s*=\s*(?:"([^"\\]*)"|'([^'\\]*)'|([^\s;"'\\]+)[\s;])`)
 
 // kafka settles what several options say together.
 func (m *migration) kafka() {
@@ -76,5 +77,5 @@ func (m *migration) kafka() {
 		m.notes["kafka.sasl.mechanism"] += "\nNor the user: export CDC_OUTBOX_KAFKA_SASL_USERNAME."
 		return
 	}
-	m.out.set("kafka.sasl.username", found[2]+found[3])
+	m.out.set("kafka.sasl.username", found[1]+found[2]+found[3])
 }

@@ -147,6 +147,11 @@ func (m *migration) absent() []Entry {
 		m.out.set(key, "json_with_schema")
 		note("debezium.format.header", "json", Translated, key, "Debezium Server's default, with schema.")
 	}
+	protocol := strings.ToUpper(m.in.value("producer.override.security.protocol"))
+	if strings.HasPrefix(protocol, "SASL_") && without("producer.override.sasl.mechanism") {
+		gssapi, _ := m.find(producerRules, "sasl.mechanism", "GSSAPI")
+		note("producer.override.sasl.mechanism", "GSSAPI", gssapi.verdict, gssapi.key, "Kafka's default. "+gssapi.note)
+	}
 	if without("producer.override.bootstrap.servers") {
 		note("bootstrap.servers", "", Decide, "kafka.brokers", "The Connect worker's file has the brokers' addresses: "+
 			"pass it with --worker, or set the key.")

@@ -393,6 +393,26 @@ driver.password=canary
 	require.NotContains(t, r.keys(t), "postgres.dsn")
 }
 
+// TestSASL: without a mechanism Kafka's client uses Kerberos; a user's name is read as Java reads it, or not at all.
+func TestSASL(t *testing.T) {
+	for _, protocol := range []string{"SASL_SSL", "sasl_plaintext"} {
+		r := translate(t, "producer.override.security.protocol="+protocol+"\n")
+		require.Equal(t, Refused, r.of(t, "producer.override.sasl.mechanism").Verdict)
+		require.Contains(t, r.Config, "kafka.sasl.mechanism")
+	}
+	for written, want := range map[string]any{
+		`username="al ice" password="p";`: "al ice", `username='al ice' password='p';`: "al ice",
+		`username=alice password=p;`: "alice", `password=p username=alice;`: "alice",
+		`username="al\\"ice" password="p";`: nil, `username='a\\'b' password="p";`: nil,
+		`username=ali\\ ce password=p;`: nil, `password="p";`: nil,
+	} {
+		r := translate(t, "producer.override.sasl.mechanism=PLAIN\n"+
+			"producer.override.sasl.jaas.config=a.PlainLoginModule required "+written+"\n")
+		require.Equal(t, want, r.keys(t)["kafka.sasl.username"], written)
+		require.Equal(t, want == nil, strings.Contains(r.Config, "CDC_OUTBOX_KAFKA_SASL_USERNAME"), written)
+	}
+}
+
 // TestEveryOption holds the rules against the list of names.
 func TestEveryOption(t *testing.T) {
 	f, err := os.Open("testdata/options.txt")
