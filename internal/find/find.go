@@ -32,6 +32,7 @@ type Options struct {
 	Cluster    wire.Cluster
 	Letters    string              // the dead-letter topic
 	HeaderID   func([]byte) []byte // reads an id from its header; nil where the header is the id
+	Placed     bool                // a column may choose a record's partition, whatever its key
 	Slot       *slotmonitor.Config // nil: rows are polled
 	Progress   progress.Reporter
 	MaxRecords int // kept of a key; the last are

@@ -1,9 +1,11 @@
 package find
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,6 +104,19 @@ func (o *Options) ids(r *Report) []string {
 		}
 	}
 	return ids
+}
+
+// keys are the bytes under which records may have the key: as it was given, and as the router writes it, which a
+// converter of keys may change.
+func (o *Options) keys(r *Report) [][]byte {
+	keys := [][]byte{[]byte(o.Key)}
+	for i := range r.Rows {
+		if key := r.Rows[i].key; len(key) > 0 &&
+			!slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // eventID is the id in a record's header.

@@ -107,9 +107,12 @@ func (o *Options) spans(ctx context.Context, k *reader.Reader, r *Report) (all [
 			r.Complete = false
 			r.NotLooked = append(r.NotLooked, "Kafka: "+err.Error())
 		}
-		if o.Key != "" && len(spans) > 0 { // the relay writes a key to one partition
-			want := kafka.PartitionOf([]byte(o.Key), len(spans))
-			spans = slices.DeleteFunc(spans, func(s reader.Span) bool { return s.Partition != want })
+		if o.Key != "" && !o.Placed && len(spans) > 0 { // the relay writes a key to one partition
+			want := map[int32]bool{}
+			for _, key := range o.keys(r) {
+				want[kafka.PartitionOf(key, len(spans))] = true
+			}
+			spans = slices.DeleteFunc(spans, func(s reader.Span) bool { return !want[s.Partition] })
 		}
 		if !o.Since.IsZero() {
 			r.Kafka.Since = o.Since
@@ -210,7 +213,7 @@ type worker struct {
 
 func (w *worker) search(ctx context.Context, k *reader.Reader, s reader.Span) error {
 	w.own = -1
-	needles := [][]byte{[]byte(w.Key)}
+	needles := w.keys(w.r)
 	if w.ID != "" {
 		needles = nil
 		for _, id := range w.ids(w.r) {

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/find"
+)
+
+// A record's key is what the key's converter writes, and a column can choose the partition.
+func TestFindKeyOfDebezium(t *testing.T) {
+	for name, env := range map[string][]string{
+		"converter": {"CDC_OUTBOX_ROUTER_DEBEZIUM_KEY_CONVERTER=json"},
+		"partition": {"CDC_OUTBOX_ROUTER_DEBEZIUM_ADDITIONAL=shard:partition"},
+		"both": {
+			"CDC_OUTBOX_ROUTER_DEBEZIUM_KEY_CONVERTER=json_with_schema",
+			"CDC_OUTBOX_ROUTER_DEBEZIUM_ADDITIONAL=shard:partition",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newDebeziumRig(t, env...)
+			r.db.Exec(t, `CREATE TABLE outbox (id text NOT NULL, aggregatetype text, aggregateid text, type text,
+				payload text, shard int)`)
+			require.Equal(t, 0, invoke(t, r.env, "setup").code)
+			for _, row := range []string{"'e1', 0", "'e2', 1", "'e3', 2"} {
+				r.db.Exec(t, "INSERT INTO outbox (id, shard, aggregatetype, aggregateid, payload) VALUES ("+row+
+					", 'Order', '42', '{}')")
+			}
+			c := start(t, r.env)
+			c.awaitReady(http.StatusOK)
+			require.NoError(t, r.kafka.Await(t.Context(), 3, "outbox.event.Order"))
+			res := invoke(t, r.env, "find", "--json", "--key", "42")
+			require.Equal(t, 0, res.code, res.all())
+			var report find.Report
+			require.NoError(t, json.Unmarshal([]byte(res.stdout), &report))
+			require.Len(t, report.Records, 3)
+			for _, row := range report.Rows {
+				require.True(t, row.InKafka, row.EventID)
+			}
+			require.Equal(t, 0, c.stop(syscall.SIGTERM))
+		})
+	}
+}
