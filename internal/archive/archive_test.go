@@ -62,3 +62,20 @@ func TestRoundTripAndDamage(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, entries, 2, "nothing is left behind")
 }
+
+// What cannot be finished leaves no file that makes the directory's other archives unreadable.
+func TestUnfinishedManifest(t *testing.T) {
+	dir := t.TempDir()
+	w, err := Create(dir, "a", Header{Schema: "public", Table: "outbox"})
+	require.NoError(t, err)
+	require.NoError(t, w.Write(pgoutput.Tuple{}, Key{ID: "1"}))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "a"+Suffix+ManifestSuffix), 0o700)) // as with a full disk
+	_, err = w.Finish()
+	require.Error(t, err)
+	files, err := Files(dir)
+	require.NoError(t, err)
+	require.Empty(t, files)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "nothing but what was there")
+}

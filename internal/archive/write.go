@@ -102,13 +102,16 @@ func (w *Writer) Finish() (Manifest, error) {
 	}
 	w.manifest.File, w.manifest.Bytes, w.manifest.SHA256 = w.name, int64(w.bytes), hex.EncodeToString(w.sum.Sum(nil))
 	text, err := json.Marshal(w.manifest)
-	if err == nil {
-		err = place(w.file, filepath.Join(w.dir, w.name))
-	}
+	// The manifest comes first: a manifest alone is not an archive, but an archive without one cannot be read, and makes
+	// every command fail that is given the directory.
 	if err == nil {
 		err = writeFile(w.dir, w.name+ManifestSuffix, append(text, '\n'))
 	}
-	if err == nil {
+	if err != nil {
+		w.Abort()
+		return Manifest{}, err
+	}
+	if err = place(w.file, filepath.Join(w.dir, w.name)); err == nil {
 		err = syncDirectory(w.dir)
 	}
 	return w.manifest, err
@@ -138,10 +141,14 @@ func writeFile(dir, name string, text []byte) error {
 
 // place closes a file that is on the disk and gives it its name.
 func place(f *os.File, path string) error {
-	if err := f.Close(); err != nil {
-		return err
+	err := f.Close()
+	if err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	return os.Rename(f.Name(), path)
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }
 
 // syncDirectory brings the names to the disk (fsync(2): syncing a file does not).
