@@ -8,7 +8,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/textproto"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
@@ -107,6 +109,10 @@ func (f *forwarder) post(ctx context.Context, m *consumer.Message) (
 	}
 	res, err := f.client.Do(req)
 	if err != nil {
+		var of *url.Error // its text has the URL in quotes
+		if sent && errors.As(err, &of) {
+			err = unquoted(of.Err)
+		}
 		return 0, 0, sent, f.said(err)
 	}
 	defer func() { _ = res.Body.Close() }()
@@ -121,6 +127,16 @@ func (f *forwarder) said(err error) error {
 		err = of.Err
 	}
 	return fmt.Errorf("POST %s: %w", f.opts.shown(), err)
+}
+
+// unquoted is an error after the request was sent, without what net/http quotes of an answer that it cannot read: like
+// any answer it may repeat the request.
+func unquoted(err error) error {
+	var protocol textproto.ProtocolError
+	if errors.As(err, &protocol) || strings.Contains(err.Error(), `"`) {
+		return errors.New("the answer is not HTTP")
+	}
+	return err
 }
 
 // shown is the address as far as it may be shown.

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -9,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 )
 
@@ -153,4 +156,45 @@ func TestErrorsHideTheQuery(t *testing.T) {
 	f := &forwarder{opts: Options{URL: to}}
 	said := f.said(&url.Error{Op: "Post", URL: to.String(), Err: errors.New("broken")})
 	require.EqualError(t, said, "POST https://example.com/hook: broken")
+}
+
+// An answer that is not HTTP may repeat the request: its address with the query, or the payload.
+func TestErrorsHideTheAnswer(t *testing.T) {
+	for name, answer := range map[string]func(request []byte) []byte{
+		"an echo":           func(request []byte) []byte { return request },
+		"no status":         func([]byte) []byte { return []byte("c4nary\r\n\r\n") },
+		"a broken header":   func([]byte) []byte { return []byte("HTTP/1.1 200 OK\r\nc4nary\r\n\r\n") },
+		"a blank first":     func([]byte) []byte { return []byte("HTTP/1.1 200 OK\r\n c4nary: 1\r\n\r\n") },
+		"a broken length":   func([]byte) []byte { return []byte("HTTP/1.1 200 OK\r\nContent-Length: c4nary\r\n\r\n") },
+		"a broken encoding": func([]byte) []byte { return []byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: c4nary\r\n\r\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			endpoint, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = endpoint.Close() })
+			go func() {
+				for {
+					conn, err := endpoint.Accept()
+					if err != nil {
+						return
+					}
+					buf := make([]byte, 4096)
+					n, _ := conn.Read(buf)
+					_, _ = conn.Write(answer(buf[:n]))
+					_ = conn.Close()
+				}
+			}()
+			to, err := url.Parse("http://" + endpoint.Addr().String() + "/hook?key=c4nary")
+			require.NoError(t, err)
+			f := &forwarder{
+				opts:    Options{URL: to, Timeout: time.Minute, Prefix: "Event-", ContentType: jsonType},
+				client:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+				metrics: NewMetrics(prometheus.NewRegistry()),
+			}
+			err = f.call(t.Context(), message(nil, []byte("c4nary")))
+			require.ErrorContains(t, err, "the answer is not HTTP")
+			require.NotContains(t, err.Error(), "c4nary")
+			require.NotErrorIs(t, err, inbox.ErrNotSent)
+		})
+	}
 }
