@@ -367,6 +367,15 @@ func TestDefaultsThatMatter(t *testing.T) {
 		of(t, "transforms").Verdict)
 }
 
+// TestContextHeaders: older versions of Debezium have no such option, and no such headers.
+func TestContextHeaders(t *testing.T) {
+	require.Contains(t, strings.Join(translate(t, connectJSON).Differences, "\n"),
+		"set router.debezium.context_headers: false")
+	r := translate(t, "extended.headers.enabled=false\n")
+	require.NotContains(t, strings.Join(r.Differences, "\n"), "router.debezium.context_headers")
+	require.Equal(t, false, r.keys(t)["router.debezium.context_headers"])
+}
+
 // TestSecrets: no value that may be a secret is repeated, and placeholders are explained.
 func TestSecrets(t *testing.T) {
 	r := translate(t, `database.hostname=${env:DBHOST}
