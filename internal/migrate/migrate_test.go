@@ -367,6 +367,24 @@ func TestDefaultsThatMatter(t *testing.T) {
 		of(t, "transforms").Verdict)
 }
 
+// TestSideBySide compares the events' topics and no others, which would count as different.
+func TestSideBySide(t *testing.T) {
+	for replacement, want := range map[string]string{
+		"":                        "--left-prefix 'outbox.event.' --right-prefix 'verify.outbox.event.'",
+		"shop-${routedByValue}":   "--left-prefix 'shop-' --right-prefix 'verify.shop-'",
+		`a\\.b.${routedByValue}`:  "--left-prefix 'a.b.' --right-prefix 'verify.a.b.'",
+		"${routedByValue}.events": "--topic TOPIC=verify.TOPIC",
+	} {
+		text := "transforms=o\ntransforms.o.type=" + eventRouter + "\n"
+		if replacement != "" {
+			text += "transforms.o.route.topic.replacement=" + replacement + "\n"
+		}
+		step := translate(t, text).SideBySide[2]
+		require.Equal(t, "cdc-outbox migrate verify --config cdc-outbox.yaml --overlap "+want, step.Commands[0])
+		require.Equal(t, want[:7] == "--topic", strings.Contains(step.Why, "repeat --topic"))
+	}
+}
+
 // TestContextHeaders: older versions of Debezium have no such option, and no such headers.
 func TestContextHeaders(t *testing.T) {
 	require.Contains(t, strings.Join(translate(t, connectJSON).Differences, "\n"),

@@ -151,6 +151,12 @@ func (m *migration) sideBySide() []Step {
 		replacement = "outbox.event.${routedByValue}"
 	}
 	left, _, _ := strings.Cut(replacement, "$")
+	left = strings.ReplaceAll(left, `\`, "") // which in Java takes the next character as it is
+	topics, topicsWhy := "--left-prefix "+quoted(left)+" --right-prefix "+quoted("verify."+left), ""
+	if left == "" { // it would be a prefix of all topics, those of other programs too
+		topics = "--topic TOPIC=verify.TOPIC"
+		topicsWhy = "The events' topics have no prefix of their own: repeat --topic for each of them. "
+	}
 	slot := "cdc_outbox_verify"
 	shadow := "CDC_OUTBOX_POSTGRES_SLOT=" + slot + " CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_REPLACEMENT=" +
 		quoted("verify."+replacement)
@@ -178,10 +184,8 @@ func (m *migration) sideBySide() []Step {
 			Do: "Let both process events of every aggregate type, with NULL payloads and with the largest payloads; " +
 				"then compare. --overlap ignores events that are on one side only because that side started earlier " +
 				"or is ahead.",
-			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config %s --left-prefix %s --overlap "+
-				"--right-prefix "+
-				"%s", m.file, quoted(left), quoted("verify."+left))},
-			Why: "Events are matched by their id header and compared by key, value, headers, partition and order per " +
+			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config %s --overlap %s", m.file, topics)},
+			Why: topicsWhy + "Events are matched by their id header and compared by key, value, headers, partition and order per " +
 				"key. Exit code 0: equal, 1: different.",
 		},
 		{
