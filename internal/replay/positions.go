@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/progress"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // Positions are in the records' headers, not in the table. So the topics are read, partition by partition, and the rows
@@ -156,7 +157,9 @@ func (p *positions) refuseGone(ctx context.Context, span reader.Span) error {
 			return err
 		}
 		at, ok := placeOf(m)
-		if !ok {
+		_, replayed := m.Header(router.HeaderReplayed)
+		_, retried := m.Header(deadletter.HeaderRetried)
+		if !ok || replayed || retried { // it was written later than its position says
 			continue
 		}
 		if at.Compare(p.window.from) <= 0 {

@@ -17,7 +17,8 @@ func (w window) has(p offsets.Position) bool {
 
 // window reads --from-position and --to-position. LSN 0 is left out: it is what replayed records have.
 func (c *Choice) window() (w window, err error) {
-	w = window{from: offsets.Position{Commit: 1}, to: offsets.Position{Commit: math.MaxUint64, Index: math.MaxUint32}}
+	first := offsets.Position{Commit: 1}
+	w = window{from: first, to: offsets.Position{Commit: math.MaxUint64, Index: math.MaxUint32}}
 	for _, p := range []struct {
 		flag, text string
 		index      uint32
@@ -32,6 +33,9 @@ func (c *Choice) window() (w window, err error) {
 			return w, fault.Usage(p.flag+" is not a position",
 				"write it as the header position has it, 0000000016b374d8-0000002a, or the LSN of a commit, 0/16B374D8")
 		}
+	}
+	if w.from.Compare(first) < 0 {
+		w.from = first
 	}
 	if w.from.Compare(w.to) > 0 {
 		return w, fault.Usage("--from-position lies after --to-position", "change them over")
