@@ -102,8 +102,8 @@ func (w *Writer) Finish() (Manifest, error) {
 	}
 	w.manifest.File, w.manifest.Bytes, w.manifest.SHA256 = w.name, int64(w.bytes), hex.EncodeToString(w.sum.Sum(nil))
 	text, err := json.Marshal(w.manifest)
-	// The manifest comes first: a manifest alone is not an archive, but an archive without one cannot be read, and makes
-	// every command fail that is given the directory.
+	// The manifest comes first: a manifest alone is not an archive, but an archive without one cannot be read, and
+	// makes every command fail that is given the directory.
 	if err == nil {
 		err = writeFile(w.dir, w.name+ManifestSuffix, append(text, '\n'))
 	}

@@ -161,12 +161,14 @@ func TestErrorsHideTheQuery(t *testing.T) {
 // An answer that is not HTTP may repeat the request: its address with the query, or the payload.
 func TestErrorsHideTheAnswer(t *testing.T) {
 	for name, answer := range map[string]func(request []byte) []byte{
-		"an echo":           func(request []byte) []byte { return request },
-		"no status":         func([]byte) []byte { return []byte("c4nary\r\n\r\n") },
-		"a broken header":   func([]byte) []byte { return []byte("HTTP/1.1 200 OK\r\nc4nary\r\n\r\n") },
-		"a blank first":     func([]byte) []byte { return []byte("HTTP/1.1 200 OK\r\n c4nary: 1\r\n\r\n") },
-		"a broken length":   func([]byte) []byte { return []byte("HTTP/1.1 200 OK\r\nContent-Length: c4nary\r\n\r\n") },
-		"a broken encoding": func([]byte) []byte { return []byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: c4nary\r\n\r\n") },
+		"an echo":         func(request []byte) []byte { return request },
+		"no status":       func([]byte) []byte { return []byte("c4nary\r\n\r\n") },
+		"a broken header": func([]byte) []byte { return []byte("HTTP/1.1 200 OK\r\nc4nary\r\n\r\n") },
+		"a blank first":   func([]byte) []byte { return []byte("HTTP/1.1 200 OK\r\n c4nary: 1\r\n\r\n") },
+		"a broken length": func([]byte) []byte { return []byte("HTTP/1.1 200 OK\r\nContent-Length: c4nary\r\n\r\n") },
+		"a broken encoding": func([]byte) []byte {
+			return []byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: c4nary\r\n\r\n")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			endpoint, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -168,8 +168,8 @@ func (m *migration) differences() {
 	m.diff("The header __debezium.context.runId is a new UUID at each start, as in Debezium; exclude it from " +
 		"comparisons.")
 	if !m.in.has("extended.headers.enabled") {
-		m.diff("Debezium writes the headers __debezium.context.* from version 3.2 on, and this program writes them too. " +
-			"With an older Debezium set router.debezium.context_headers: false, or consumers get new headers.")
+		m.diff("Debezium writes the headers __debezium.context.* from version 3.2 on, and this program writes them " +
+			"too. With an older Debezium set router.debezium.context_headers: false, or consumers get new headers.")
 	}
 	m.diff("NULL in a column with a DEFAULT: Debezium writes the default, for example {} for a NULL payload with " +
 		"DEFAULT '{}'. This program writes NULL, and its schemas (json_with_schema) contain no defaults.")

@@ -166,7 +166,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestConvertersAreWhole: Connect takes a converter's options from the file that names its class (Plugins.newConverter).
+// TestConvertersAreWhole: Connect takes a converter's options from the file that names its class, and from no other.
 func TestConvertersAreWhole(t *testing.T) {
 	const class = "org.apache.kafka.connect.json.JsonConverter"
 	for name, of := range map[string]struct{ connector, worker, want string }{
@@ -236,7 +236,8 @@ func TestOtherOptionsOfTheSameMeaning(t *testing.T) {
 	require.Equal(t, []any{"public.events"}, keys["postgres.tables"])
 	require.NotContains(t, keys, "router.debezium.value_converter", "string, the default")
 	for _, name := range []string{
-		"database.server.name", "table.whitelist", "internal.value.converter", "internal.value.converter.schemas.enable",
+		"database.server.name", "table.whitelist",
+		"internal.value.converter", "internal.value.converter.schemas.enable",
 	} {
 		require.Equal(t, Without, r.of(t, name).Verdict, name)
 	}

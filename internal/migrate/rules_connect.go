@@ -155,8 +155,8 @@ var families = slices.Concat(
 var familyRules = []rule{
 	{
 		options: unused + "*", verdict: Without,
-		note: "Connect does not read it: it takes a converter's options from where the converter's class is, and this " +
-			"file leaves the class to the worker.",
+		note: "Connect does not read it: it takes a converter's options from where the converter's class is, and " +
+			"this file leaves the class to the worker.",
 	},
 	{options: "topic.creation.enable", verdict: Without, note: "A worker's option."},
 	{options: "topic.creation.default.partitions", judge: topicNumber("kafka.topics.partitions")},

@@ -185,8 +185,8 @@ func (m *migration) sideBySide() []Step {
 				"then compare. --overlap ignores events that are on one side only because that side started earlier " +
 				"or is ahead.",
 			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config %s --overlap %s", m.file, topics)},
-			Why: topicsWhy + "Events are matched by their id header and compared by key, value, headers, partition and order per " +
-				"key. Exit code 0: equal, 1: different.",
+			Why: topicsWhy + "Events are matched by their id header and compared by key, value, headers, partition " +
+				"and order per key. Exit code 0: equal, 1: different.",
 		},
 		{
 			Do:       "End the comparison: stop it, drop its slot, delete the shadow topics.",
