@@ -201,7 +201,7 @@ func TestConvertersAreWhole(t *testing.T) {
 	require.Equal(t, "***", r.of(t, "value.converter.basic.auth.user.info").Value)
 }
 
-// TestHeartbeatTables: the heartbeat's table is no outbox; a table whose name is another word of the statement is one.
+// TestHeartbeatTables: the table of the heartbeat is not an outbox, but a table is whose name is another word.
 func TestHeartbeatTables(t *testing.T) {
 	for query, want := range map[string][]any{
 		"UPDATE outbox.heartbeat SET at = now()":              {"outbox.outbox", "outbox.payments"},

@@ -106,7 +106,7 @@ func endsIn(suffixes ...string) func(*migration, string) bool {
 	}
 }
 
-// replacedBy reports whether the option that has replaced this one is given too: Debezium reads only that one.
+// replacedBy reports whether the option that has replaced this one is given too: then Debezium ignores this one.
 func replacedBy(name string) func(*migration, string) bool {
 	return func(m *migration, _ string) bool { return m.in.has(name) }
 }

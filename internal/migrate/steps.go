@@ -153,7 +153,7 @@ func (m *migration) sideBySide() []Step {
 	left, _, _ := strings.Cut(replacement, "$")
 	left = strings.ReplaceAll(left, `\`, "") // which in Java takes the next character as it is
 	topics, topicsWhy := "--left-prefix "+quoted(left)+" --right-prefix "+quoted("verify."+left), ""
-	if left == "" { // it would be a prefix of all topics, those of other programs too
+	if left == "" { // it would be a prefix of all topics, also of topics of other programs
 		topics = "--topic TOPIC=verify.TOPIC"
 		topicsWhy = "The events' topics have no prefix of their own: repeat --topic for each of them. "
 	}
