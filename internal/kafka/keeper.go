@@ -97,8 +97,9 @@ const (
 	keeperPause = 500 * time.Millisecond
 	// keeperRetry is the pause after an attempt that failed.
 	keeperRetry = time.Second
-	// keeperLast bounds the last commit, after the end of Run's context.
-	keeperLast = 2 * time.Second
+	// keeperLast bounds all that follows the end of Run's context: the commit that is under way, and the last one. With
+	// the connector's drain it is less than the 10 s after which many a supervisor kills.
+	keeperLast = time.Second
 )
 
 // Run keeps what Keep was given until ctx ends, and what is left then.
@@ -109,18 +110,24 @@ func (k *Keeper) Run(ctx context.Context) error {
 			_ = w.Close()
 		}
 	}()
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() {
+		wire.SleepUntil(life, time.Now().Add(keeperLast))
+		end() // a Kafka that does not answer must not keep the process from ending
+	})()
 	for last := false; !last; {
 		select {
 		case <-ctx.Done():
-			last = true
 		case <-k.wake:
 		}
+		last = ctx.Err() != nil // k.wake may be ready too, for an attempt that failed
 		group, s := k.take()
 		if s == nil {
 			continue
 		}
 		pause := keeperPause
-		switch err := k.commitOver(ctx, &w, group, *s); {
+		switch err := k.commitOver(life, &w, group, *s); {
 		case err == nil:
 		case errors.Is(err, ErrNotAllowed):
 			k.NotAllowed(group)
@@ -154,12 +161,8 @@ func (k *Keeper) putBack(s *Stored) {
 
 // commitOver commits over a connection that is kept.
 func (k *Keeper) commitOver(ctx context.Context, w **wire.Conn, group string, s Stored) (err error) {
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.cfg.RequestTimeout)
+	limited, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		wire.SleepUntil(limited, time.Now().Add(keeperLast))
-		cancel() // a Kafka that does not answer must not keep the process from ending
-	})()
 	if *w == nil {
 		if *w, err = k.coordinator(limited, group); err != nil {
 			*w = nil
