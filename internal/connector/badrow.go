@@ -51,6 +51,7 @@ func (r *reader) applyPolicy(row outboxRow, err error) error {
 		return r.skip(row, bad)
 	}
 	k := r.caseOf(row, bad.Reason, badrow.Detail(why))
+	k.ID = why.EventID
 	return r.deadLetter(row, r.c.cfg.DeadLetters.Letter(k, time.Now()), bad)
 }
 

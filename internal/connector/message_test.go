@@ -60,7 +60,7 @@ func TestABadMessageFollowsThePolicy(t *testing.T) {
 	}}
 	for policy, want := range map[relay.Policy][]string{
 		relay.Halt: {"a"}, relay.Skip: {"a", "c"},
-		relay.DeadLetter: {"a", "", "c"},
+		relay.DeadLetter: {"a", "b", "c"}, // the letter is found by the id that log and status name
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -32,6 +32,8 @@ type Case struct {
 	Relation *pgoutput.Relation // of the row; nil where only the record is at hand
 	Tuple    pgoutput.Tuple
 
+	ID string // of the event, where the row does not have it: a logical message that cannot be read
+
 	Record *router.Record // as it should have been published, in its partition; nil where it could not be made
 
 	Position   []byte    // of the row, as in the header
@@ -200,7 +202,10 @@ func (c *Case) table() string {
 // identity returns id, type and key, nil for what is NULL or not there.
 func (c *Case) identity(b *Builder) (id, eventType, key []byte) {
 	if columns := b.Columns; c.Relation != nil {
-		return c.column(columns.ID), c.column(columns.Type), c.column(columns.Key)
+		if id = c.column(columns.ID); id == nil && c.ID != "" {
+			id = []byte(c.ID)
+		}
+		return id, c.column(columns.Type), c.column(columns.Key)
 	}
 	if c.Record == nil {
 		return nil, nil, nil
