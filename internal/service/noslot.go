@@ -9,13 +9,27 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/nearest"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// near returns the slot of the server whose name was probably meant, empty where none is similar.
+// near returns the slot of the database whose name was probably meant, empty where none is similar. Where the checkpoint
+// knows the name, it is right, and the slot was dropped.
 func near(ctx context.Context, c *config.Loaded) string {
+	if at, err := wiring.LastWord(c).Confirmed(ctx); err == nil && at != nil {
+		return ""
+	}
+	dsn, err := routing.DSN(c)()
+	if err != nil {
+		return ""
+	}
+	pc, err := postgres.ParseConfig(dsn)
+	if err != nil {
+		return ""
+	}
 	all := wiring.Monitor(c)
 	all.Only = nil
 	slots, err := slotmonitor.Look(ctx, all)
@@ -24,12 +38,14 @@ func near(ctx context.Context, c *config.Loaded) string {
 	}
 	var names []string
 	for i := range slots {
-		names = append(names, slots[i].Name)
+		if slots[i].Database == pc.Database {
+			names = append(names, slots[i].Name)
+		}
 	}
 	return nearest.Name(c.Postgres.Slot, names)
 }
 
-// noSlot is the status without a slot. A mistyped name is likelier than a slot that was dropped.
+// noSlot is the status without a slot, near the name that was probably meant.
 func noSlot(con connector.Status, near string) (Status, error) {
 	st := withSlot(con, nil, nil)
 	err := &fault.Error{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
@@ -58,6 +59,24 @@ func TestAMistypedSlotIsGuessedByCheck(t *testing.T) {
 		}
 	}
 	require.Fail(t, "no finding names the slot that exists")
+}
+
+// TestADroppedSlotIsNotMistyped where the checkpoint knows its name: with the other slot the connector would confirm the
+// events of another relay.
+func TestADroppedSlotIsNotMistyped(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	db.cfg.Checkpoint = identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
+	require.NoError(t, db.ensure(t, true))
+	db.cfg.Slot += "x"
+	db.Exec(t, fmt.Sprintf(`INSERT INTO cdc_outbox_slots (slot, system_id, timeline, position)
+		VALUES ('%s', '', 0, '0/0')`, db.cfg.Slot))
+	for _, f := range Preflight(t.Context(), db.DSN, db.cfg) {
+		require.NotContains(t, f.Remedy, "Did you mean")
+	}
+	r, err := ReportSlot(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, err)
+	_, remedy := fault.Split(r.Problem())
+	require.Equal(t, fault.Do("See what its loss means.", "cdc-outbox check"), remedy)
 }
 
 // TestSinceWhenASlotIsUnread: before PostgreSQL 17 the server does not say it, and the checkpoint knows when the slot

@@ -201,10 +201,11 @@ func (r *SlotReport) judge(cfg Config, st state) string {
 	return "usable, and where it was left"
 }
 
-// missing names the slots that exist: a mistyped name is likelier than a slot that was dropped.
+// missing names the slot that was probably meant: where the checkpoint does not know the name, it is likelier mistyped
+// than that of a slot that was dropped.
 func (r *SlotReport) missing(cfg Config) error {
 	e := &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: errors.New("it does not exist")}
-	if near := nearest.Name(cfg.Slot, r.others); near != "" {
+	if near := nearest.Name(cfg.Slot, r.others); near != "" && r.RememberedAt == nil {
 		return e.With(DidYouMean("slot", near))
 	}
 	return e.With(fault.Do("See what its loss means.", "cdc-outbox check"))
