@@ -43,10 +43,13 @@ func CheckpointLastWordDDL(t identifier.Table) string {
 func LookupConfirmed(ctx context.Context, q Querier, t identifier.Table, slot string) (*time.Time, error) {
 	var at time.Time
 	err := q.QueryRow(ctx, fmt.Sprintf(`SELECT updated_at FROM %s WHERE slot = $1::text`, t.SQL()), slot).Scan(&at)
-	if errors.Is(err, pgx.ErrNoRows) {
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil //nolint:nilnil // there is no moment, and nothing went wrong
+	case err != nil:
+		return nil, err // callers take some errors for a table that is not there
 	}
-	return &at, err
+	return &at, nil
 }
 
 // ForgetSQL removes the slot's checkpoint, since another slot takes its name.

@@ -50,3 +50,17 @@ func TestADroppedSlotIsNotMistyped(t *testing.T) {
 		VALUES ('%sx', '', 0, '0/0')`, db.Slot))
 	require.Contains(t, status(db.DSN).Next, "If it existed before")
 }
+
+// TestNoCheckpointNoMoment: the year 1 is no moment at which a slot without a checkpoint was confirmed.
+func TestNoCheckpointNoMoment(t *testing.T) {
+	db := testkit.Postgres(t)
+	db.Exec(t, fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')", db.Slot))
+	c, err := config.Load(config.Options{Settings: map[string]string{
+		"postgres.dsn": db.DSN, "postgres.slot": db.Slot, "http.listen": "127.0.0.1:1",
+	}})
+	require.NoError(t, err)
+	st, _, err := Look(t.Context(), c)
+	require.NoError(t, err)
+	require.Nil(t, st.LastConfirmed)
+	require.NotContains(t, st.Cause.Sentence, "confirmed at")
+}
