@@ -82,6 +82,25 @@ func metricNames(t *testing.T) map[string]bool {
 
 var metric = regexp.MustCompile(`\b(?:up|` + telemetry.Namespace + `_[a-z0-9_]+)\b`)
 
+var documented = regexp.MustCompile(`\b` + telemetry.Namespace + `_[a-z0-9_]+_(?:total|seconds|bytes|rows|lsn)\b`)
+
+// TestPagesNameMetricsThatExist: an operator who looks for a name that is not there sees nothing, which looks healthy.
+func TestPagesNameMetricsThatExist(t *testing.T) {
+	names := metricNames(t)
+	files, err := filepath.Glob("../docs/*.md")
+	require.NoError(t, err)
+	seen := 0
+	for _, file := range files {
+		page, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, name := range documented.FindAllString(string(page), -1) {
+			require.True(t, names[name], "%s names %s", file, name)
+			seen++
+		}
+	}
+	require.Positive(t, seen)
+}
+
 func TestDashboardsShowMetricsThatExist(t *testing.T) {
 	names := metricNames(t)
 	names["up"] = true // Prometheus's own
