@@ -26,8 +26,10 @@ func CheckDSN(dsn string) error {
 		return nil
 	case errors.As(err, &file):
 		return fileError{fmt.Errorf("names the file %s, which cannot be read: %w", file.Path, file.Err)}
-	case unusable(err):
+	case unusableFile(err):
 		return fileError{fmt.Errorf("names a certificate or key that cannot be used: %w", errors.Unwrap(err))}
+	case unusable(err) != "":
+		return errors.New("has a parameter that cannot be used: " + unusable(err))
 	default:
 		return errors.New("is neither keyword=value pairs nor a postgres:// URL; " +
 			"in a URL, characters such as @ : / ? # % in the password are written as %40 %3A %2F %3F %23 %25")
@@ -37,9 +39,9 @@ func CheckDSN(dsn string) error {
 // fileError is about a file that a connection string names.
 type fileError struct{ error }
 
-// unusable reports whether the parser's error is about the content of a file (configTLS in pgconn's config.go). Such an
-// error quotes nothing.
-func unusable(err error) bool {
+// unusableFile reports whether the parser's error is about the content of a file (configTLS in pgconn's config.go).
+// Such an error quotes nothing.
+func unusableFile(err error) bool {
 	cause := errors.Unwrap(err)
 	return cause != nil && slices.ContainsFunc([]string{
 		"unable to load cert: ", "unable to add CA", "failed to decode sslkey", "unable to decrypt key: ",
@@ -61,4 +63,23 @@ func DSNFault(dsn string) error {
 			"again for each connection."
 	}
 	return f
+}
+
+// unusable is what the parser says of a parameter, without its value; empty where it could not take the string apart.
+func unusable(err error) string {
+	text, cause := err.Error(), errors.Unwrap(err)
+	if cause != nil { // it may quote the value
+		text = strings.TrimSuffix(text, " ("+cause.Error()+")")
+	}
+	if i := strings.LastIndex(text, "`: "); i >= 0 {
+		text = text[i+len("`: "):]
+	}
+	switch {
+	case strings.HasPrefix(text, "failed to parse as"), text == "invalid port": // a / in a password ends up as that
+		return ""
+	case text == "failed to configure TLS" && cause != nil:
+		return cause.Error()
+	}
+	what, _, _ := strings.Cut(text, ":")
+	return what
 }

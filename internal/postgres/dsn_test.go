@@ -54,3 +54,26 @@ func TestDSNFault(t *testing.T) {
 		require.Equal(t, fault.Config, fault.KindOf(err))
 	}
 }
+
+// TestWrongParameters: a connection string with a wrong parameter is not called one of another form, and no value of it
+// is shown.
+func TestWrongParameters(t *testing.T) {
+	const form = "is neither keyword=value"
+	for dsn, want := range map[string]string{
+		"postgres://u:s3cret@h/db?sslmode=s3cret":              "cannot be used: sslmode is invalid",
+		"host=h password=s3cret sslmode=s3cret":                "cannot be used: sslmode is invalid",
+		"postgres://u:s3cret@h/db?sslcert=s3cret":              `cannot be used: both "sslcert" and "sslkey"`,
+		"postgres://u:s3cret@h/db?target_session_attrs=s3cret": "cannot be used: unknown target_session_attrs value",
+		"postgres://u:s3cret@h/db?connect_timeout=s3cret":      "cannot be used: invalid connect_timeout",
+		"postgres://u:s3cret%@h/db":                            form,
+		"host=h password='s3cret":                              form,
+		"s3cret":                                               form,
+		"postgres://u:s3cr/et@h/db":                            form,
+		"host=h connect_timeout='5`: s3cret'":                  "cannot be used: invalid connect_timeout",
+	} {
+		err := CheckDSN(dsn)
+		require.ErrorContains(t, err, want, dsn)
+		require.NotContains(t, err.Error(), "s3cr", dsn)
+	}
+	require.NoError(t, CheckDSN("postgres://u:p@h/db?sslmode=require"))
+}
