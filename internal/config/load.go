@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -28,6 +29,10 @@ type Options struct {
 	// check is called with the value; for a list with each element, for a secret with the result of Read. Its error
 	// must not repeat a secret.
 	Checks map[string]func(value string) error
+
+	// Whole holds rules of other packages about several keys. Its error joins a *fault.Error for each problem, whose
+	// Object is the key. The values may have problems of their own.
+	Whole func(*Loaded) error
 }
 
 // Loaded is a configuration without problems.
@@ -57,6 +62,9 @@ func Load(o Options) (*Loaded, error) {
 	}
 	l.validate(&out.Config)
 	l.runChecks(&out.Config)
+	if o.Whole != nil {
+		l.refuse(o.Whole(out))
+	}
 	if len(l.problems) > 0 {
 		return nil, &fault.Error{Kind: fault.Config, Object: "configuration", Err: l.problems}
 	}
@@ -205,5 +213,25 @@ func (l *loader) runChecks(c *Config) {
 				l.fail(f.Key, "", "%s", err.Error())
 			}
 		}
+	}
+}
+
+// refuse adds the problems that an error joins.
+func (l *loader) refuse(err error) {
+	var f *fault.Error
+	switch joined, ok := err.(interface{ Unwrap() []error }); { //nolint:errorlint // a wrapped join is not taken apart
+	case err == nil:
+	case ok:
+		for _, one := range joined.Unwrap() {
+			l.refuse(one)
+		}
+	case errors.As(err, &f) && slices.ContainsFunc(fields(), func(known Field) bool { return known.Key == f.Object }):
+		what := f.Err.Error()
+		if f.Next != "" {
+			what += "; " + strings.ToLower(f.Next[:1]) + strings.TrimSuffix(f.Next[1:], ".")
+		}
+		l.fail(f.Object, "", "%s", what)
+	default:
+		l.problems = append(l.problems, Problem{Key: "configuration", What: err.Error()})
 	}
 }

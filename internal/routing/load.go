@@ -29,14 +29,11 @@ func Load(o config.Options) (*config.Loaded, error) {
 	}
 	maps.Copy(checks, o.Checks)
 	o.Checks = checks
-	c, err := config.Load(o)
-	if err != nil {
-		return nil, err
+	o.Whole = func(c *config.Loaded) error {
+		_, err := New(c)
+		return err
 	}
-	if _, err := New(c); err != nil { // rules about several keys
-		return nil, err
-	}
-	return c, nil
+	return config.Load(o)
 }
 
 func checkTable(name string) error {

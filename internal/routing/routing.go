@@ -4,6 +4,7 @@ package routing
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -34,12 +35,9 @@ func NewTo(c *config.Loaded, topic string) (router.Router, error) {
 	if topic != "" {
 		o.Topic = topic
 	}
-	columns, err := derivedColumns(c)
-	if err != nil {
-		return nil, err
-	}
+	columns, wrong := derivedColumns(c)
 	r, err := outbox.New(o)
-	if err != nil {
+	if err := errors.Join(wrong, err); err != nil {
 		return nil, err
 	}
 	return derived.New(columns, r), nil

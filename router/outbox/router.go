@@ -42,6 +42,8 @@ func New(cfg Config) (*Router, error) {
 				router.ErrLetterTopic))
 		}
 		terr = errors.Join(terr, t.checkRoles(cfg.Columns))
+	} else {
+		terr = errors.Join(terr, new(topics).rename(cfg.TopicRegex, cfg.TopicReplacement))
 	}
 	if _, ok := units[cfg.TimestampUnit]; !ok && cfg.TimestampUnit != "" {
 		terr = errors.Join(terr, configError("timestamp_unit", "Set it to s, ms or us.",
