@@ -219,7 +219,7 @@ func (l *loader) runChecks(c *Config) {
 // refuse adds the problems that an error joins.
 func (l *loader) refuse(err error) {
 	var f *fault.Error
-	switch joined, ok := err.(interface{ Unwrap() []error }); { //nolint:errorlint // a wrapped join is not taken apart
+	switch joined, ok := err.(interface{ Unwrap() []error }); {
 	case err == nil:
 	case ok:
 		for _, one := range joined.Unwrap() {

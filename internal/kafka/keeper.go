@@ -98,7 +98,7 @@ const (
 	// keeperRetry is the pause after an attempt that failed.
 	keeperRetry = time.Second
 	// keeperLast bounds all that follows the end of Run's context: the commit that is under way, and the last one. With
-	// the connector's drain it is less than the 10 s after which many a supervisor kills.
+	// the connector's drain it is less than the 10 s after which a supervisor may kill the process.
 	keeperLast = time.Second
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 )
 
-// All problems are reported at once, also those that the router finds, with the places where the values come from.
+// All problems are reported at once, also what the router finds, with the places where the values come from.
 func TestLoadReportsAllProblems(t *testing.T) {
 	_, err := Load(config.Options{Environ: []string{
 		"CDC_OUTBOX_LOG_LEVEL=loud", "CDC_OUTBOX_ROUTER_TOPIC=${bogus}", "CDC_OUTBOX_ROUTER_TOPIC_REGEX=(",

@@ -51,7 +51,7 @@ func TestADroppedSlotIsNotMistyped(t *testing.T) {
 	require.Contains(t, status(db.DSN).Next, "If it existed before")
 }
 
-// TestNoCheckpointNoMoment: the year 1 is no moment at which a slot without a checkpoint was confirmed.
+// TestNoCheckpointNoMoment: a slot without a checkpoint was not confirmed in the year 1.
 func TestNoCheckpointNoMoment(t *testing.T) {
 	db := testkit.Postgres(t)
 	db.Exec(t, fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')", db.Slot))

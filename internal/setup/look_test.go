@@ -61,8 +61,8 @@ func TestAMistypedSlotIsGuessedByCheck(t *testing.T) {
 	require.Fail(t, "no finding names the slot that exists")
 }
 
-// TestADroppedSlotIsNotMistyped where the checkpoint knows its name: with the other slot the connector would confirm the
-// events of another relay.
+// TestADroppedSlotIsNotMistyped where the checkpoint knows its name: with the other slot the connector would confirm
+// the events of another relay.
 func TestADroppedSlotIsNotMistyped(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	db.cfg.Checkpoint = identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}

@@ -23,8 +23,8 @@ func slotNames(ctx context.Context, q postgres.Querier) (names []string, err err
 	return names, err
 }
 
-// checkMistyped warns of a slot that does not exist beside one of a similar name. Where the checkpoint knows the name, it
-// is right, and the slot was dropped: with the other slot the connector would confirm another relay's events.
+// checkMistyped warns of a slot that does not exist beside one of a similar name. Where the checkpoint knows the name,
+// it is right, and the slot was dropped: with the other slot the connector would confirm another relay's events.
 func checkMistyped(cfg Config, st state) []preflight.Finding {
 	near := nearest.Name(cfg.Slot, st.Others)
 	if st.Slot.Exists || near == "" || st.Checkpoint.Confirmed != nil {
