@@ -223,6 +223,9 @@ func checkColumns(m postgres.Columns, t postgres.OutboxTable) []preflight.Findin
 	return out
 }
 
+// everyRowBad says what a warning leads to: without it, a first row that halts the connector is a surprise.
+const everyRowBad = " Every row with a value would be a bad row: see router.on_bad_row."
+
 // checkColumnType warns of types whose text says something else than people expect in a record.
 func checkColumnType(subject string, want postgres.NeededColumn, c postgres.TableColumn) []preflight.Finding {
 	warn := func(why, remedy string) []preflight.Finding {
@@ -235,7 +238,11 @@ func checkColumnType(subject string, want postgres.NeededColumn, c postgres.Tabl
 	switch want.Role {
 	case "headers":
 		if c.Type != "json" && c.Type != "jsonb" {
-			return warn("Headers are the members of a JSON object.", "Make it jsonb, or leave "+want.Key+" empty.")
+			why := "Headers are the members of a JSON object."
+			if c.Type == "hstore" {
+				why += everyRowBad
+			}
+			return warn(why, "Make it jsonb, or leave "+want.Key+" empty.")
 		}
 	case "timestamp_s", "timestamp_ms", "timestamp_us":
 		if c.Category != "N" {
@@ -251,11 +258,7 @@ func checkColumnType(subject string, want postgres.NeededColumn, c postgres.Tabl
 			return warn("The value does not say which time zone it is in; it is taken as UTC.", "Make it timestamptz.")
 		}
 		if c.Type != "timestamp with time zone" {
-			remedy := "Make it timestamptz, or leave " + want.Key + " empty: then the commit time is used."
-			if c.Category == "N" {
-				remedy = "Set router.timestamp_unit to s, ms or us if it counts from 1970. Otherwise: " + remedy
-			}
-			return warn("It is not a point in time.", remedy)
+			return warn(notATime(want, c))
 		}
 	case "aggregate_type", "aggregate_id":
 		if c.Category == "A" || c.Category == "C" || c.Type == "json" || c.Type == "jsonb" || c.Type == "bytea" {
@@ -264,6 +267,19 @@ func checkColumnType(subject string, want postgres.NeededColumn, c postgres.Tabl
 		}
 	}
 	return nil
+}
+
+// notATime says why a timestamp column of the type is none, and what to do.
+func notATime(want postgres.NeededColumn, c postgres.TableColumn) (why, remedy string) {
+	why = "It is not a point in time."
+	if strings.HasPrefix(want.Key, "router.columns.") && (c.Category == "N" || c.Type == "date") {
+		why += everyRowBad
+	}
+	remedy = "Make it timestamptz, or leave " + want.Key + " empty: then the commit time is used."
+	if c.Category == "N" {
+		remedy = "Set router.timestamp_unit to s, ms or us if it counts from 1970. Otherwise: " + remedy
+	}
+	return why, remedy
 }
 
 // checkGenerated finds needed columns that are generated and not sent. From PostgreSQL 18 on a publication sends stored

@@ -253,6 +253,12 @@ func TestCheckColumnTypes(t *testing.T) {
 		require.Equal(t, c.level, found[0].Level, name)
 		require.NotEmpty(t, found[0].ToDo().String(), name)
 	}
+	for name, c := range map[string]postgres.TableColumn{
+		"he": {Type: "hstore", Category: "U"}, "ts": {Type: "date", Category: "D"},
+	} {
+		found := checkColumns(m, table(func(cs map[string]postgres.TableColumn) { cs[name] = c }))
+		require.Contains(t, found[0].Why, "Every row with a value would be a bad row", name)
+	}
 	for i := range m.Needed {
 		m.Needed[i].Key = "router.debezium.columns." + m.Needed[i].Role
 	}
