@@ -33,7 +33,7 @@ func cause(s Slot) alert.Cause {
 			Code:     CauseLost,
 			Sentence: "It is a standby's copy of the primary's slot, and the standby has removed what it needs.",
 			Object:   slot,
-			Next:     "See whether the primary's slot can be read: the standby then makes the copy again automatically.",
+			Next:     "See whether the primary's slot can be read: the standby then copies it again automatically.",
 		}
 	case s.WALStatus == WALLost:
 		return alert.Cause{

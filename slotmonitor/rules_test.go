@@ -172,7 +172,7 @@ func TestCause(t *testing.T) {
 		},
 		{CauseStandbyCopy, "It is a standby's copy", "", Slot{Synced: true, InactiveSince: &old}},
 		{
-			CauseLost, "a standby's copy", "makes the copy again",
+			CauseLost, "a standby's copy", "copies it again",
 			Slot{Synced: true, WALStatus: WALLost, InactiveSince: &old},
 		},
 		{CauseLost, "never be read again", "", Slot{WALStatus: WALLost, InactiveSince: &old}},
