@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -89,9 +87,7 @@ func (a *app) find(ctx context.Context, c *config.Loaded, id string, o *findFlag
 		ID: id, Key: o.key, Since: since, Topics: o.topics, All: o.all,
 		DSN: db.DSN, Admin: db.Admin, Router: route, Policies: wiring.Policies(c), Cluster: producer.Cluster,
 		Letters: c.Router.DeadLetterTopic, HeaderID: wiring.DeadLetters(c).ID, Progress: a.progress(), MaxRecords: 20,
-		Placed: slices.ContainsFunc(c.Router.Debezium.Additional, func(entry string) bool {
-			return strings.Contains(strings.ToLower(strings.ReplaceAll(entry, " ", "")), ":partition")
-		}),
+		Placed: routing.ChoosesPartition(c),
 	}
 	if c.Source != config.SourcePolling {
 		slot := wiring.Monitor(c)

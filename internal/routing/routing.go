@@ -52,6 +52,11 @@ func Needs(c *config.Loaded) []router.Need {
 	return derived.Needs(columns, outboxConfig(c).Needs())
 }
 
+// ChoosesPartition reports whether a column chooses the partition of records, whatever their key.
+func ChoosesPartition(c *config.Loaded) bool {
+	return c.Router.Preset == config.PresetDebezium && debezium.ChoosesPartition(c.Router.Debezium.Additional)
+}
+
 // derivedColumns also returns the columns that are right beside one that is wrong.
 func derivedColumns(c *config.Loaded) (derived.Config, error) {
 	d := derived.Config{Constants: c.Router.ConstantColumns, ID: c.Router.Columns.ID}

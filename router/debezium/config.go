@@ -2,6 +2,7 @@ package debezium
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -121,6 +122,12 @@ func CheckPattern(pattern string) error {
 func CheckPlacement(entry string) error {
 	_, err := (&Config{Additional: []string{entry}}).parsePlacements()
 	return err
+}
+
+// ChoosesPartition reports whether an entry of Additional has a column choose a record's partition, whatever its key.
+func ChoosesPartition(additional []string) bool {
+	all, err := (&Config{Additional: additional}).parsePlacements()
+	return err == nil && slices.ContainsFunc(all, func(p placement) bool { return p.where == placedPartition })
 }
 
 // Topics returns the function from route value to topic; it returns empty names for what cannot be one.
