@@ -2,6 +2,7 @@ package routing
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,4 +28,34 @@ func TestLoadReportsAllProblems(t *testing.T) {
 		"router.json_columns",
 	}, keys)
 	require.Contains(t, places, "CDC_OUTBOX_ROUTER_STATIC_HEADERS")
+}
+
+// TestLoadOfHostileValues: whatever a key holds, alone and beside another mistake, what the router finds is reported and
+// not a crash, and each problem once.
+func TestLoadOfHostileValues(t *testing.T) {
+	for _, f := range config.Fields() {
+		if !strings.HasPrefix(f.Key, "router.") && !strings.HasPrefix(f.Key, "postgres.") {
+			continue
+		}
+		for _, value := range []string{
+			"", " ", "x", "(", "${", "${x}", "-1", "0", ":", "a:b", "a:partition", "{}", "[]", "null", `{"a": "b"}`,
+			`{"a": ""}`, `["a", "a"]`, "a,a", "a=b", "\xff", "\x00", "true", "1e99", "debezium", "@", "../x",
+		} {
+			for _, beside := range [][]string{
+				nil, {"CDC_OUTBOX_ROUTER_PRESET=debezium"}, {"CDC_OUTBOX_ROUTER_TOPIC=${bogus}"},
+				{"CDC_OUTBOX_ROUTER_PRESET=bogus", "CDC_OUTBOX_ROUTER_TOPIC_REGEX=("},
+			} {
+				_, err := Load(config.Options{Environ: append([]string{f.Env + "=" + value}, beside...)})
+				var problems config.Problems
+				if !errors.As(err, &problems) {
+					continue
+				}
+				seen := map[config.Problem]bool{}
+				for _, p := range problems {
+					require.False(t, seen[p], "%s=%q beside %v: %s", f.Env, value, beside, p)
+					seen[p] = true
+				}
+			}
+		}
+	}
 }
