@@ -30,8 +30,8 @@ func TestLoadReportsAllProblems(t *testing.T) {
 	require.Contains(t, places, "CDC_OUTBOX_ROUTER_STATIC_HEADERS")
 }
 
-// TestLoadOfHostileValues: whatever a key holds, alone and beside another mistake, what the router finds is reported and
-// not a crash, and each problem once.
+// TestLoadOfHostileValues: whatever a key holds, alone and beside another mistake, what the router finds is reported
+// once, and nothing crashes.
 func TestLoadOfHostileValues(t *testing.T) {
 	for _, f := range config.Fields() {
 		if !strings.HasPrefix(f.Key, "router.") && !strings.HasPrefix(f.Key, "postgres.") {
@@ -42,7 +42,9 @@ func TestLoadOfHostileValues(t *testing.T) {
 			`{"a": ""}`, `["a", "a"]`, "a,a", "a=b", "\xff", "\x00", "true", "1e99", "debezium", "@", "../x",
 		} {
 			for _, beside := range [][]string{
-				nil, {"CDC_OUTBOX_ROUTER_PRESET=debezium"}, {"CDC_OUTBOX_ROUTER_TOPIC=${bogus}"},
+				nil,
+				{"CDC_OUTBOX_ROUTER_PRESET=debezium"},
+				{"CDC_OUTBOX_ROUTER_TOPIC=${bogus}"},
 				{"CDC_OUTBOX_ROUTER_PRESET=bogus", "CDC_OUTBOX_ROUTER_TOPIC_REGEX=("},
 			} {
 				_, err := Load(config.Options{Environ: append([]string{f.Env + "=" + value}, beside...)})
