@@ -146,7 +146,8 @@ func topicRegex(m *migration, _, value string) outcome {
 var namedGroup = regexp.MustCompile(`\(\?<([A-Za-z][A-Za-z0-9]*)>`)
 
 // notGroup returns the first placeholder of the replacement that is not a group of the router's expression, like
-// ${routedByValue}; empty where all are.
+// ${routedByValue}; empty where all are. Connect takes only names with a provider for placeholders: there ${name} is a
+// group for Debezium also where the expression has none of the name, and this program refuses it at the start.
 func (m *migration) notGroup(replacement string) string {
 	expression := m.in.value("transforms." + m.router + ".route.topic.regex")
 	if expression == "" {
@@ -157,7 +158,7 @@ func (m *migration) notGroup(replacement string) string {
 		groups["${"+found[1]+"}"] = true
 	}
 	for _, found := range placeholder.FindAllString(replacement, -1) {
-		if !groups[found] {
+		if !groups[found] && (m.in.Form == DebeziumServer || strings.Contains(found, ":")) {
 			return found
 		}
 	}

@@ -256,7 +256,7 @@ func TestPlaceholders(t *testing.T) {
 		"producer.override.acks=${env:X}":                                                                Without,
 		"publish.via.partition.root=${env:X}":                                                            Without,
 		"transforms.o.route.topic.replacement=${file:/x:y}.${routedByValue}":                             Decide,
-		"transforms.o.route.topic.replacement=${PREFIX}.${routedByValue}":                                Decide,
+		"transforms.o.route.topic.replacement=${PREFIX}.${routedByValue}":                                Translated,
 		"transforms.o.route.topic.replacement=x.${routedByValue}":                                        Translated,
 		"transforms.o.route.topic.replacement=${a}-${b}\ntransforms.o.route.topic.regex=(?<a>.)(?<b>.*)": Translated,
 	} {
@@ -268,6 +268,11 @@ func TestPlaceholders(t *testing.T) {
 			require.NotContains(t, r.keys(t), "router.debezium.topic_replacement", line)
 		}
 	}
+	server := translate(t, "debezium.source.topic.prefix=p\ndebezium.transforms=o\ndebezium.transforms.o.type="+
+		eventRouter+"\ndebezium.transforms.o.route.topic.replacement=${PREFIX}.${routedByValue}\n")
+	require.Equal(t, DebeziumServer, server.Form)
+	require.Equal(t, Decide, server.of(t, "debezium.transforms.o.route.topic.replacement").Verdict)
+
 	require.Contains(t, translate(t, head+"slot.drop.on.stop=${env:X}\n").of(t, "slot.drop.on.stop").Note, "LOST")
 
 	r := translate(t, "topic.creation.default.cleanup.policy=compact\ntopic.creation.default.retention.ms=${env:X}\n"+
