@@ -163,6 +163,15 @@ func (h *holds) expire(partition int, start int64) {
 	}
 }
 
+// startOver has the topic read from its beginning, since it was created again. What it still holds is found again.
+func (h *holds) startOver() {
+	for _, l := range h.origins {
+		l.at = nil
+	}
+	clear(h.dismissed)
+	clear(h.next)
+}
+
 // giveUp is called when the topic was read to its end and does not hold a letter that was written. Then it holds no
 // letter that was not read since: its cleanup or an operator has deleted them. The record of a waiting letter may still
 // be where it was.

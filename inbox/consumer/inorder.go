@@ -35,18 +35,23 @@ func (p *partition) hold(work, over context.Context) bool {
 // transaction of another producer is open in the topic, letters after its begin cannot be read, and are waited for.
 func (p *partition) refresh(over context.Context) bool {
 	p.holds.begin(p.next)
+	again := false // the topic was created again
 	for strikes := 1; over.Err() == nil; strikes++ {
 		err := p.c.follow(over, p.c.opts.DeadLetterTopic(p.topic), p.holds, kafka.ReadUncommitted)
 		switch {
 		case !errors.Is(err, errShorter):
 			strikes = 0
 		case strikes == maxStrikes:
-			p.c.opts.Logger.Error("the dead-letter topic was created again, so the letters that were open in it no "+
-				"longer exist", "topic", p.topic, "partition", p.id)
-			forget(p.holds)
+			p.c.opts.Logger.Error("the dead-letter topic was created again, or truncated, so letters that were open in "+
+				"it may no longer exist", "topic", p.topic, "partition", p.id)
+			p.holds.startOver()
+			again = true
 			continue
 		}
 		if err == nil {
+			if again {
+				p.holds.giveUp(nil)
+			}
 			for _, l := range p.holds.lost {
 				p.c.opts.Logger.Error("retention has deleted an open dead letter, which held its key or waited for "+
 					"another one, so its event is missing", "topic", p.topic, "partition", p.id, "id", l.id,
@@ -194,7 +199,10 @@ func (p *partition) reread(over context.Context, l *held) (Message, bool) {
 		}
 		if err == nil {
 			m, _ := p.c.read(record)
-			return m, found && m.ID == l.id // the topic may have been created again
+			// The topic may have been created again, and Options.ID may be another one than at the letter's time.
+			found = found && (m.ID == l.id || l.listed != "" && listedID(record.Headers, m.ID) == l.listed)
+			m.ID = l.id
+			return m, found
 		}
 		p.c.opts.Logger.Warn("reading a dead letter failed, so the partition waits",
 			"topic", p.topic, "partition", p.id, "id", l.id, "error", err.Error())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -94,13 +93,16 @@ func (c *Consumer) countLetters(ctx context.Context) {
 		known[c.opts.DeadLetterTopic(topic)] = newOpenLetters(c.opts.Group)
 	}
 	var before string
+	short := map[string]bool{} // as of the last time: a new leader knows more by the next
 	for ctx.Err() == nil {
 		counts := map[string]int{}
 		for _, topic := range slices.Sorted(maps.Keys(known)) {
 			err := c.follow(ctx, topic, known[topic], kafka.ReadCommitted)
-			if errors.Is(err, errShorter) {
-				forget(known[topic])
+			if errors.Is(err, errShorter) && short[topic] {
+				known[topic] = newOpenLetters(c.opts.Group)
+				err = c.follow(ctx, topic, known[topic], kafka.ReadCommitted)
 			}
+			short[topic] = errors.Is(err, errShorter)
 			for source, n := range known[topic].counts() {
 				counts[source] += n
 			}
@@ -128,14 +130,6 @@ type follower interface {
 // errShorter reports that the topic ends before what was read of it: it was created again, or a new leader does not
 // know yet how far it is committed.
 var errShorter = errors.New("the topic ends before what was read of it")
-
-// forget has a follower begin with the topic as it is now.
-func forget(known follower) {
-	for partition := range known.offsets() {
-		known.expire(partition, math.MaxInt64)
-	}
-	clear(known.offsets())
-}
 
 // follow reads the dead-letter topic to its present end. With kafka.ReadUncommitted that is the end of all records, and
 // it waits for transactions that are open before.

@@ -3,6 +3,7 @@ package consumer_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -102,8 +103,29 @@ func TestHeldLettersOfATopicThatWasReplaced(t *testing.T) {
 	r.awaitEffects("b1", "b2")
 }
 
+// A later version of the service takes ids from another header. A waiting letter that was cut is still read from its
+// record, and handled under the id that it waited with.
+func TestHeldLettersAfterAChangeOfIDs(t *testing.T) {
+	r := newHoldRig(t, 1)
+	r.refuse("a1")
+	r.limitLetters(t, "2000")
+	stop := start(t, r.opts, r.handle)
+	r.send("a", "a1")
+	large := record("a", "a2")
+	large.Value = make([]byte, 5000)
+	large.Headers = append(large.Headers, kgo.RecordHeader{Key: "event", Value: []byte("event of a2")})
+	r.produce(t, large)
+	r.passed(1)
+	require.NoError(t, stop())
+	r.dismiss("a1")
+	r.opts.ID = consumer.HeaderID("event")
+	start(t, r.opts, r.handle)
+	r.awaitEffects("a2")
+}
+
 // An operator deletes the dead-letter topic and creates it again while a key is held. Its letters no longer exist, and
-// the log says so; what is written from then on holds its keys, and can be dismissed, without a restart.
+// the log says so. The events that waited are handled from their own records; what is written from then on holds its
+// keys, and can be dismissed, without a restart.
 func TestHeldLettersOfALetterTopicThatWasReplaced(t *testing.T) {
 	r := newHoldRig(t, 1)
 	r.refuse("a1", "b1")
@@ -120,10 +142,12 @@ func TestHeldLettersOfALetterTopicThatWasReplaced(t *testing.T) {
 	require.NoError(t, err)
 	r.send("b", "b1", "b2")
 	r.dismiss("b1")
-	r.awaitEffects("b2")
+	require.Eventually(t, func() bool { return len(r.effects()) >= 6 }, time.Minute, 10*time.Millisecond)
 	r.send("a", "a7")
-	r.awaitEffects("b2", "a7")
+	require.Eventually(t, func() bool { return len(r.effects()) >= 7 }, time.Minute, 10*time.Millisecond)
+	ofA := slices.DeleteFunc(r.effects(), func(id string) bool { return id == "b2" })
+	require.Equal(t, []string{"a2", "a3", "a4", "a5", "a6", "a7"}, ofA, "the events that waited are in their own topic")
 	require.Contains(t, log.String(), "was created again")
 	require.Eventually(t, func() bool { return value(t, r.registry, "cdc_outbox_inbox_open_dead_letters") == 0 },
-		30*time.Second, 10*time.Millisecond)
+		time.Minute, 10*time.Millisecond)
 }
