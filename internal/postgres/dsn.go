@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ func CheckDSN(dsn string) error {
 	parsed, err := pgconn.ParseConfig(dsn)
 	var file *fs.PathError
 	switch {
-	case err == nil && strings.Contains(strings.ToLower(parsed.Host+parsed.User+parsed.Database), "password="):
+	case err == nil && holdsPassword(parsed), errors.As(err, &file) && runTogether.MatchString(file.Path):
 		return errors.New("has a password in the value of another keyword; write a plain space in front of password=")
 	case err == nil && strings.Contains(parsed.Host, "@"): // and the text before it is the end of the password
 		return errors.New("has an @ in the host; write an @ in the password of a URL as %40")
@@ -29,15 +30,30 @@ func CheckDSN(dsn string) error {
 	case unusableFile(err):
 		return fileError{fmt.Errorf("names a certificate or key that cannot be used: %w", errors.Unwrap(err))}
 	case unusable(err) != "":
-		return errors.New("has a parameter that cannot be used: " + unusable(err))
+		return parameterError{errors.New("has a parameter that cannot be used: " + unusable(err))}
 	default:
 		return errors.New("is neither keyword=value pairs nor a postgres:// URL; " +
 			"in a URL, characters such as @ : / ? # % in the password are written as %40 %3A %2F %3F %23 %25")
 	}
 }
 
+// runTogether finds a password that a character which is no plain space has made a part of the value before it.
+var runTogether = regexp.MustCompile(`(?i)password\s*=`)
+
+func holdsPassword(parsed *pgconn.Config) bool {
+	for name, value := range parsed.RuntimeParams { // which the server is sent
+		if name != "options" && runTogether.MatchString(value) {
+			return true
+		}
+	}
+	return runTogether.MatchString(parsed.Host + "\n" + parsed.User + "\n" + parsed.Database)
+}
+
 // fileError is about a file that a connection string names.
 type fileError struct{ error }
+
+// parameterError is about another parameter of a connection string.
+type parameterError struct{ error }
 
 // unusableFile reports whether the parser's error is about the content of a file (configTLS in pgconn's config.go).
 // Such an error quotes nothing.
@@ -57,10 +73,14 @@ func DSNFault(dsn string) error {
 		Next: "Write it as postgres://user@host:5432/database or host=… port=… dbname=… user=….",
 	}
 	var file fileError
-	if errors.As(CheckDSN(dsn), &file) {
+	var parameter parameterError
+	switch err := CheckDSN(dsn); {
+	case errors.As(err, &file):
 		f.Err = fmt.Errorf("it %w", file)
 		f.Next = "Let this process read the file, with a certificate and a key that belong together. Files are read " +
 			"again for each connection."
+	case errors.As(err, &parameter):
+		f.Err, f.Next = fmt.Errorf("it %w", parameter), "Correct the parameter."
 	}
 	return f
 }

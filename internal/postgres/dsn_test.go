@@ -14,11 +14,13 @@ import (
 func TestCheckDSN(t *testing.T) {
 	const canary = "hunter2canary"
 	for dsn, says := range map[string]string{
-		"host=h password=" + canary:             "",
-		"host=h\u00a0password=" + canary:        "a plain space",
-		"host=h user=u\u00a0Password=" + canary: "a plain space",
-		"postgres://u:p@" + canary + "@h/d":     "an @ in the host",
-		"postgres://u:p/" + canary + "@h/d":     "characters such as",
+		"host=h password=" + canary:                          "",
+		"host=h\u00a0password=" + canary:                     "a plain space",
+		"host=h user=u\u00a0Password=" + canary:              "a plain space",
+		"host=h application_name=a\u00a0password=" + canary:  "a plain space",
+		"host=h sslrootcert=/ca.pem\u00a0password=" + canary: "a plain space",
+		"postgres://u:p@" + canary + "@h/d":                  "an @ in the host",
+		"postgres://u:p/" + canary + "@h/d":                  "characters such as",
 	} {
 		err := CheckDSN(dsn)
 		if says == "" {
@@ -41,6 +43,8 @@ func TestDSNFault(t *testing.T) {
 	bad := file("bad.pem", "hunter2canary")
 	for dsn, says := range map[string]string{
 		"host=h password=hunter2canary x":                                  "neither a libpq connection string",
+		"host=h sslrootcert=/ca.pem\u00a0password=hunter2canary":           "neither a libpq connection string",
+		"host=h password=hunter2canary sslmode=bogus":                      "cannot be used: sslmode is invalid",
 		"host=h sslrootcert=/nowhere/ca.pem":                               "/nowhere/ca.pem, which cannot be read",
 		"host=h sslmode=verify-full sslrootcert=" + bad:                    "cannot be used: unable to add CA",
 		"host=h sslmode=require sslcert=" + bad + " sslkey=" + bad:         "cannot be used: failed to decode sslkey",
