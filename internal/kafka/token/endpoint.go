@@ -62,11 +62,20 @@ func (e Endpoint) fetch(ctx context.Context, c *clientcredentials.Config) (wire.
 
 // sameHost follows a redirect only to where the secret may go: with 307 and 308 the request is sent again as it was.
 func sameHost(req *http.Request, via []*http.Request) error {
-	named := via[0].URL
-	if req.URL.Scheme != named.Scheme || req.URL.Host != named.Host || len(via) >= 10 {
+	named, to := via[0].URL, req.URL
+	upgraded := named.Scheme == "http" && to.Scheme == "https"
+	if !strings.EqualFold(to.Hostname(), named.Hostname()) || len(via) >= 10 ||
+		!upgraded && (to.Scheme != named.Scheme || portOf(to) != portOf(named)) {
 		return http.ErrUseLastResponse
 	}
 	return nil
+}
+
+func portOf(u *url.URL) string {
+	if u.Port() == "" {
+		return map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u.Port()
 }
 
 func (e Endpoint) failed(kind wire.TroubleKind, err error, remedy string) *wire.TokenError {

@@ -121,6 +121,29 @@ func TestEndpointRedirects(t *testing.T) {
 	require.Equal(t, "t", token.Value)
 }
 
+// TestSameHost: the secret goes where it was sent, or to the same host with TLS.
+func TestSameHost(t *testing.T) {
+	for _, c := range []struct {
+		named, to string
+		follow    bool
+	}{
+		{"https://idp/token", "https://idp/token/", true},
+		{"https://idp:443/token", "https://idp/token/", true},
+		{"https://IdP/token", "https://idp/token/", true},
+		{"http://idp:8080/token", "https://idp:8443/token", true},
+		{"https://idp/token", "http://idp/token", false},
+		{"https://idp/token", "https://idp:8443/token", false},
+		{"https://idp/token", "https://idp.example/token", false},
+		{"http://idp/token", "https://other/token", false},
+	} {
+		via, err := http.NewRequest(http.MethodPost, c.named, nil)
+		require.NoError(t, err)
+		req, err := http.NewRequest(http.MethodPost, c.to, nil)
+		require.NoError(t, err)
+		require.Equal(t, c.follow, sameHost(req, []*http.Request{via}) == nil, "%s to %s", c.named, c.to)
+	}
+}
+
 func refused(t *testing.T, address string, kind wire.TroubleKind, says, remedy string) {
 	t.Helper()
 	c := Endpoint{
