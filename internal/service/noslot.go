@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func near(ctx context.Context, c *config.Loaded) string {
 	}
 	var names []string
 	for i := range slots {
-		if slots[i].Database == pc.Database {
+		if slots[i].Database == cmp.Or(pc.Database, pc.User) { // as libpq has it
 			names = append(names, slots[i].Name)
 		}
 	}
