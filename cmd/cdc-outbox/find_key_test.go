@@ -42,6 +42,14 @@ func TestFindKeyOfDebezium(t *testing.T) {
 				require.True(t, row.InKafka, row.EventID)
 			}
 			require.Equal(t, 0, c.stop(syscall.SIGTERM))
+			if name == "converter" { // the key is known from rows only
+				r.db.Exec(t, "DELETE FROM outbox")
+				res = invoke(t, r.env, "find", "--json", "--key", "42")
+				var without find.Report
+				require.NoError(t, json.Unmarshal([]byte(res.stdout), &without))
+				require.Equal(t, find.Unsearched, without.Verdict, res.all())
+				require.False(t, without.Complete)
+			}
 		})
 	}
 }

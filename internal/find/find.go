@@ -33,6 +33,7 @@ type Options struct {
 	Letters    string              // the dead-letter topic
 	HeaderID   func([]byte) []byte // reads an id from its header; nil where the header is the id
 	Placed     bool                // a column may choose a record's partition, whatever its key
+	Converted  bool                // a converter writes the keys, so that they are not the text in the table
 	Slot       *slotmonitor.Config // nil: rows are polled
 	Progress   progress.Reporter
 	MaxRecords int // kept of a key; the last are
@@ -50,6 +51,11 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 		r.NotLooked = append(r.NotLooked, "table: "+err.Error())
+	}
+	if o.Key != "" && o.Converted && len(r.Rows) == 0 {
+		r.Complete = false
+		r.NotLooked = append(r.NotLooked, "records: a converter writes their keys, and without a row it is not known how "+
+			"it writes this one; the records of an event are found by its id")
 	}
 	o.slot(ctx, r, end)
 	if err = o.search(ctx, r); err == nil && o.mayCome(r) && o.settle(ctx, r, end) {

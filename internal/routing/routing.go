@@ -57,6 +57,11 @@ func ChoosesPartition(c *config.Loaded) bool {
 	return c.Router.Preset == config.PresetDebezium && debezium.ChoosesPartition(c.Router.Debezium.Additional)
 }
 
+// ConvertsKeys reports whether a record's key is something else than the text of its column.
+func ConvertsKeys(c *config.Loaded) bool {
+	return c.Router.Preset == config.PresetDebezium && strings.HasPrefix(c.Router.Debezium.KeyConverter, "json")
+}
+
 // derivedColumns also returns the columns that are right beside one that is wrong.
 func derivedColumns(c *config.Loaded) (derived.Config, error) {
 	d := derived.Config{Constants: c.Router.ConstantColumns, ID: c.Router.Columns.ID}
