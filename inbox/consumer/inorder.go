@@ -42,8 +42,8 @@ func (p *partition) refresh(over context.Context) bool {
 		case !errors.Is(err, errShorter):
 			strikes = 0
 		case strikes == maxStrikes:
-			p.c.opts.Logger.Error("the dead-letter topic was created again, or truncated, so letters that were open in "+
-				"it may no longer exist", "topic", p.topic, "partition", p.id)
+			p.c.opts.Logger.Error("the dead-letter topic was created again, or truncated, so letters that were open "+
+				"in it may no longer exist", "topic", p.topic, "partition", p.id)
 			p.holds.startOver()
 			again = true
 			continue

@@ -54,8 +54,8 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 	}
 	if o.Key != "" && o.Converted && len(r.Rows) == 0 {
 		r.Complete = false
-		r.NotLooked = append(r.NotLooked, "records: a converter writes their keys, and without a row it is not known how "+
-			"it writes this one; the records of an event are found by its id")
+		r.NotLooked = append(r.NotLooked, "records: a converter writes their keys, and without a row it is not known "+
+			"how it writes this one; the records of an event are found by its id")
 	}
 	o.slot(ctx, r, end)
 	if err = o.search(ctx, r); err == nil && o.mayCome(r) && o.settle(ctx, r, end) {

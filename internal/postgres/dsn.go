@@ -37,7 +37,7 @@ func CheckDSN(dsn string) error {
 	}
 }
 
-// runTogether finds a password that a character which is no plain space has made a part of the value before it.
+// runTogether finds a password that another kind of space than the parser knows has made a part of the value before it.
 var runTogether = regexp.MustCompile(`(?i)password\s*=`)
 
 func holdsPassword(parsed *pgconn.Config) bool {
