@@ -21,7 +21,7 @@ func TestFullBatches(t *testing.T) {
 	const limit = 300_000 // several blocks of lz4
 	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		t.Run(codec, func(t *testing.T) {
-			c := newCluster(t)
+			c := newCluster(t, overTCP)
 			require.NoError(t, c.CreateTopic("t", 1, map[string]string{"max.message.bytes": fmt.Sprint(limit)}))
 			p, acked := bare(t, Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, Compression: codec})
 			noise := rand.NewChaCha8([32]byte{1})

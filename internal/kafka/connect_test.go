@@ -14,6 +14,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -27,33 +28,35 @@ import (
 func TestSASL(t *testing.T) {
 	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
 		t.Run(mechanism, func(t *testing.T) {
-			c := newCluster(t, kfake.SeedTopics(1, "t"), kfake.EnableSASL(),
-				kfake.Superuser(mechanism, "user", "right"))
-			var password atomic.Value
-			password.Store("wrong")
-			p, acked := bare(t, Config{Cluster: wire.Cluster{
-				Brokers: c.ListenAddrs(),
-				SASL: &wire.SASL{
-					Mechanism: mechanism, Username: "user",
-					Password: func() (string, error) { return password.Load().(string), nil },
-				},
-			}})
-			done := make(chan error)
-			go func() {
-				err := p.Produce(context.Background(), &router.Record{Topic: "t", Value: []byte("v")}, 1)
-				p.Flush()
-				done <- err
-			}()
-			require.Eventually(t, func() bool {
-				ts := p.Trouble()
-				return len(ts) > 0 && ts[0].Kind == wire.NotAuthenticated
-			}, testPatience, time.Millisecond)
-			require.NotContains(t, fmt.Sprint(p.Trouble()), "wrong", "no password in what operators read")
-			password.Store("right") // rotated: seen at the next connect
-			require.NoError(t, <-done)
-			require.NoError(t, p.Drain(t.Context()))
-			require.Equal(t, int32(1), acked.Load())
-			require.Empty(t, p.Trouble())
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, kfake.SeedTopics(1, "t"), kfake.EnableSASL(),
+					kfake.Superuser(mechanism, "user", "right"))
+				var password atomic.Value
+				password.Store("wrong")
+				p, acked := bare(t, Config{Cluster: wire.Cluster{
+					Brokers: c.ListenAddrs(), Dial: dial,
+					SASL: &wire.SASL{
+						Mechanism: mechanism, Username: "user",
+						Password: func() (string, error) { return password.Load().(string), nil },
+					},
+				}})
+				done := make(chan error)
+				go func() {
+					err := p.Produce(context.Background(), &router.Record{Topic: "t", Value: []byte("v")}, 1)
+					p.Flush()
+					done <- err
+				}()
+				require.Eventually(t, func() bool {
+					ts := p.Trouble()
+					return len(ts) > 0 && ts[0].Kind == wire.NotAuthenticated
+				}, testPatience, time.Millisecond)
+				require.NotContains(t, fmt.Sprint(p.Trouble()), "wrong", "no password in what operators read")
+				password.Store("right") // rotated: seen at the next connect
+				require.NoError(t, <-done)
+				require.NoError(t, p.Drain(t.Context()))
+				require.Equal(t, int32(1), acked.Load())
+				require.Empty(t, p.Trouble())
+			})
 		})
 	}
 }
@@ -101,7 +104,7 @@ func certificate(t *testing.T, host string, from, until time.Time) (tls.Certific
 func TestTLS(t *testing.T) {
 	hour := time.Hour
 	good, pool := certificate(t, "127.0.0.1", time.Now().Add(-hour), time.Now().Add(hour))
-	c := newCluster(t, kfake.SeedTopics(3, "t"), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{good}}))
+	c := newCluster(t, kfake.SeedTopics(3, "t"), overTCP, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{good}}))
 	p, acked := bare(t, Config{
 		Cluster:     wire.Cluster{Brokers: c.ListenAddrs(), TLS: &tls.Config{RootCAs: pool}},
 		Compression: "lz4",
@@ -131,7 +134,7 @@ func TestTLSRefused(t *testing.T) {
 		"wrong host": {foreign, foreignPool, "advertised.listeners"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{test.server}}))
+			c := newCluster(t, overTCP, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{test.server}}))
 			cfg := wire.Cluster{Brokers: c.ListenAddrs(), TLS: &tls.Config{RootCAs: test.trust}}
 			cfg.SetDefaults()
 			_, err := wire.Dial(t.Context(), &cfg, c.ListenAddrs()[0])
@@ -148,7 +151,7 @@ func TestTLSRefused(t *testing.T) {
 // bytes say.
 func TestPlainAgainstTLS(t *testing.T) {
 	good, _ := certificate(t, "127.0.0.1", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
-	c := newCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{good}}))
+	c := newCluster(t, overTCP, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{good}}))
 	cfg := wire.Cluster{Brokers: c.ListenAddrs(), DialTimeout: 2 * time.Second}
 	cfg.SetDefaults()
 	_, err := wire.Dial(t.Context(), &cfg, c.ListenAddrs()[0])

@@ -30,7 +30,7 @@ const (
 func newFaultDial() *faultDial { return &faultDial{conns: map[*faultConn]struct{}{}} }
 
 func (d *faultDial) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	nc, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	nc, err := dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func quickPace() pace {
 
 func newCluster(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.ListenFn(listenInMemory)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
@@ -92,10 +92,12 @@ func newRigAt(t testing.TB, brokers []string, change ...func(*Config)) *rig {
 		ended: make(chan error, 1),
 	}
 	cfg := Config{
-		Cluster: wire.Cluster{Brokers: brokers, RequestTimeout: 20 * time.Second, DialTimeout: 10 * time.Second},
-		Acked:   r.onAck,
-		Logger:  zap.NewNop(),
-		pace:    quickPace(),
+		Cluster: wire.Cluster{
+			Brokers: brokers, RequestTimeout: 20 * time.Second, DialTimeout: 10 * time.Second, Dial: dial,
+		},
+		Acked:  r.onAck,
+		Logger: zap.NewNop(),
+		pace:   quickPace(),
 
 		stageFrom: 1, // what the stage does not take goes straight to its batch all the same
 	}
@@ -218,7 +220,7 @@ func (r *rig) read(topic string) []string {
 	for _, p := range r.cluster.PartitionInfos(topic) {
 		total += p.HighWatermark
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic),
+	cl, err := kgo.NewClient(kgo.Dialer(dial), kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(50*time.Millisecond))
 	require.NoError(r.t, err)
 	defer cl.Close()
@@ -240,7 +242,7 @@ func at(commit uint64) Position {
 
 func adminClient(t testing.TB, c *kfake.Cluster) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	cl, err := kgo.NewClient(kgo.Dialer(dial), kgo.SeedBrokers(c.ListenAddrs()...))
 	require.NoError(t, err)
 	t.Cleanup(cl.Close)
 	return cl

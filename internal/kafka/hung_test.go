@@ -1,56 +1,53 @@
 package kafka
 
 import (
-	"context"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
 // A broker that hangs accepts connections and answers nothing. What it is called, and what to do about it, is there
 // from the first report on, and stays when this program gives its connections up.
 func TestABrokerThatHangsIsCalledThat(t *testing.T) {
-	c := newCluster(t, kfake.SeedTopics(1, "t"))
-	between, err := proxy.Start(c.ListenAddrs()[0], proxy.Raw)
-	require.NoError(t, err)
-	t.Cleanup(between.Close)
-	r := newRig(t, c, func(cfg *Config) {
-		cfg.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, between.Addr())
-		}
-		cfg.pace.slowAnswer = 50 * time.Millisecond
-		cfg.RequestTimeout, cfg.DialTimeout = 400*time.Millisecond, 300*time.Millisecond
-	})
-	r.warm()
-	between.Stall(true)
-	r.produce("t", "k")
-	r.Flush()
-	says := func(words string) func() bool {
-		return func() bool {
-			found := false
-			for _, tr := range r.Trouble() {
-				require.Equal(t, wire.BrokerUnreachable, tr.Kind)
-				require.Contains(t, tr.Sentence, "it hangs or is overloaded; it answered until 20")
-				require.Contains(t, tr.Remedy, "garbage collection")
-				require.NotContains(t, tr.Sentence+tr.Remedy, "closed network connection")
-				require.NotContains(t, tr.Sentence+tr.Remedy, "TLS")
-				found = found || strings.Contains(tr.Sentence, words)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, kfake.SeedTopics(1, "t"))
+		var between staller
+		r := newRig(t, c, func(cfg *Config) {
+			cfg.Dial = between.dial
+			cfg.pace.slowAnswer = 50 * time.Millisecond
+			cfg.RequestTimeout, cfg.DialTimeout = 400*time.Millisecond, 300*time.Millisecond
+		})
+		r.warm()
+		between.stall()
+		r.produce("t", "k")
+		r.Flush()
+		says := func(words string) func() bool {
+			return func() bool {
+				found := false
+				for _, tr := range r.Trouble() {
+					require.Equal(t, wire.BrokerUnreachable, tr.Kind)
+					require.Contains(t, tr.Sentence, "it hangs or is overloaded; it answered until 20")
+					require.Contains(t, tr.Remedy, "garbage collection")
+					require.NotContains(t, tr.Sentence+tr.Remedy, "closed network connection")
+					require.NotContains(t, tr.Sentence+tr.Remedy, "TLS")
+					found = found || strings.Contains(tr.Sentence, words)
+				}
+				return found
 			}
-			return found
 		}
-	}
-	require.Eventually(t, says("has not answered for "), testPatience, time.Millisecond)
-	require.Eventually(t, says("accepts connections and does not answer within "), testPatience, time.Millisecond)
-	between.Stall(false)
-	r.drain()
-	require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, testPatience, time.Millisecond)
+		require.Eventually(t, says("has not answered for "), testPatience, time.Millisecond)
+		require.Eventually(t, says("accepts connections and does not answer within "), testPatience, time.Millisecond)
+		between.deliver()
+		r.drain()
+		require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, testPatience, time.Millisecond)
+	})
 }
 
 // A listener that never answered may not be a broker at all.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -77,19 +78,21 @@ func TestMatrixProduce(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s/%s/appended %t", mode, v.Name, appended), func(t *testing.T) {
 					t.Parallel()
-					want := produceOutcome(mode, v, appended)
-					r := matrixRig(t, change)
-					for i, n := range []int32{1, 3, 5} {
-						if i > 0 && want >= stopped {
-							r.judge(want, v)
-							r = matrixRig(t, change)
+					synctest.Test(t, func(t *testing.T) {
+						want := produceOutcome(mode, v, appended)
+						r := matrixRig(t, change)
+						for i, n := range []int32{1, 3, 5} {
+							if i > 0 && want >= stopped {
+								r.judge(want, v)
+								r = matrixRig(t, change)
+							}
+							r.strikeProduce(code, appended, n)
+							if want < stopped {
+								r.drain()
+							}
 						}
-						r.strikeProduce(code, appended, n)
-						if want < stopped {
-							r.drain()
-						}
-					}
-					r.judge(want, v)
+						r.judge(want, v)
+					})
 				})
 			}
 		}
@@ -221,28 +224,31 @@ func TestMatrixTransactions(t *testing.T) {
 				v := wire.VerdictOf(code)
 				t.Run(fmt.Sprintf("%s/%s/applied %t", key.Name(), v.Name, applied), func(t *testing.T) {
 					t.Parallel()
-					quick := func(cfg *Config) {
-						if doubtfulEnd(key, v) && !applied {
-							cfg.Transactions.Timeout = 3 * time.Second // of the transaction that is still open
+					synctest.Test(t, func(t *testing.T) {
+						quick := func(cfg *Config) {
+							if doubtfulEnd(key, v) && !applied {
+								cfg.Transactions.Timeout = 3 * time.Second // of the transaction that is still open
+							}
 						}
-					}
-					r := matrixRig(t, exactlyOnce("first"), quick)
-					hits := answer(t, r.cluster, key, code, applied)
-					r.fill(60)
-					want := exact
-					// an id that has expired belongs to no producer
-					if doubtfulEnd(key, v) && applied && code != wire.InvalidProducerIDMapping {
-						want = fenced
-					}
-					r.judge(want, v)
-					require.EqualValues(t, 1, hits.Load())
-					if key != kmsg.EndTxn {
-						redone := 0.0
-						if v.Action == wire.Bump || v.Action == wire.Renew || v.Action == wire.Fenced {
-							redone = 1
+						r := matrixRig(t, exactlyOnce("first"), quick)
+						hits := answer(t, r.cluster, key, code, applied)
+						r.fill(60)
+						want := exact
+						// an id that has expired belongs to no producer
+						if doubtfulEnd(key, v) && applied && code != wire.InvalidProducerIDMapping {
+							want = fenced
 						}
-						require.Equal(t, redone, testutil.ToFloat64(r.metrics.transactions.WithLabelValues("aborted")))
-					}
+						r.judge(want, v)
+						require.EqualValues(t, 1, hits.Load())
+						if key != kmsg.EndTxn {
+							redone := 0.0
+							if v.Action == wire.Bump || v.Action == wire.Renew || v.Action == wire.Fenced {
+								redone = 1
+							}
+							aborted := r.metrics.transactions.WithLabelValues("aborted")
+							require.Equal(t, redone, testutil.ToFloat64(aborted))
+						}
+					})
 				})
 			}
 		}
@@ -262,19 +268,21 @@ func TestMatrixBegin(t *testing.T) {
 	for _, code := range everyCode() {
 		t.Run(wire.VerdictOf(code).Name, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, kfake.SeedTopics(1, "t"))
-			asked := answer(t, c, kmsg.FindCoordinator, code, false)
-			initialized := answer(t, c, kmsg.InitProducerID, code, false)
-			r := newRig(t, c, exactlyOnce("first")).start()
-			require.EqualValues(t, 1, asked.Load())
-			require.EqualValues(t, 1, initialized.Load())
-			r.fill(10)
-			r.drain()
-			answer(t, c, kmsg.AddPartitionsToTxn, 16, false) // the coordinator has moved
-			asked = answer(t, c, kmsg.FindCoordinator, code, false)
-			r.fill(10)
-			r.judge(exact, wire.Verdict{})
-			require.EqualValues(t, 1, asked.Load())
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, kfake.SeedTopics(1, "t"))
+				asked := answer(t, c, kmsg.FindCoordinator, code, false)
+				initialized := answer(t, c, kmsg.InitProducerID, code, false)
+				r := newRig(t, c, exactlyOnce("first")).start()
+				require.EqualValues(t, 1, asked.Load())
+				require.EqualValues(t, 1, initialized.Load())
+				r.fill(10)
+				r.drain()
+				answer(t, c, kmsg.AddPartitionsToTxn, 16, false) // the coordinator has moved
+				asked = answer(t, c, kmsg.FindCoordinator, code, false)
+				r.fill(10)
+				r.judge(exact, wire.Verdict{})
+				require.EqualValues(t, 1, asked.Load())
+			})
 		})
 	}
 }
@@ -295,11 +303,13 @@ func TestMatrixRecovery(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s/%s/applied %t", key.Name(), v.Name, applied), func(t *testing.T) {
 					t.Parallel()
-					r := matrixRig(t, exactlyOnce("first"))
-					hits := answer(t, r.cluster, key, code, applied)
-					r.strikeProduce(45, false, 3)
-					r.judge(recoveryOutcome(key, v), v)
-					require.EqualValues(t, 1, hits.Load())
+					synctest.Test(t, func(t *testing.T) {
+						r := matrixRig(t, exactlyOnce("first"))
+						hits := answer(t, r.cluster, key, code, applied)
+						r.strikeProduce(45, false, 3)
+						r.judge(recoveryOutcome(key, v), v)
+						require.EqualValues(t, 1, hits.Load())
+					})
 				})
 			}
 		}
@@ -324,7 +334,8 @@ const lostAnswer = -1000
 // oldClient is as old as what we speak: since version 5 of EndTxn (KIP-890) a commit raises the epoch.
 func oldClient(t testing.TB, c *kfake.Cluster) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.MaxVersions(kversion.V3_6_0()))
+	client, err := kgo.NewClient(kgo.Dialer(dial), kgo.SeedBrokers(c.ListenAddrs()...),
+		kgo.MaxVersions(kversion.V3_6_0()))
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	return client

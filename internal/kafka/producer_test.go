@@ -11,7 +11,7 @@ import (
 func TestProduce(t *testing.T) {
 	for _, compression := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		t.Run(compression, func(t *testing.T) {
-			c := newCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(5, "orders", "users"))
+			c := newCluster(t, overTCP, kfake.NumBrokers(3), kfake.SeedTopics(5, "orders", "users"))
 			r := newRig(t, c, func(cfg *Config) {
 				cfg.Compression = compression
 				cfg.MaxBatchBytes = 4000

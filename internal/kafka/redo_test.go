@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -75,28 +76,30 @@ func TestFencesAgainOnlyItsOwn(t *testing.T) {
 		"the coordinator is busy":      {expired, 0, "", false, false, wire.ConcurrentTransactions, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := transactedRig(t, timeout)
-			x := r.tx
-			stored := x.committed
-			if test.committed != "" {
-				x.committed = test.committed
-			}
-			tx := &transaction{ending: test.ending}
-			if test.metadata {
-				tx.metadata = stored
-			}
-			if test.opened > 0 {
-				tx.opened = time.Now().Add(-test.opened)
-			}
-			if test.code != 0 {
-				answerOnce(r.cluster, kmsg.InitProducerID, test.code)
-			}
-			again := recovery{cause: test.cause, fenced: true}
-			err := r.fenceAgain(t.Context(), tx, &again)
-			var code *wire.CodeError
-			require.Equal(t, test.code != 0, errors.As(err, &code))
-			require.Equal(t, test.renewed, again.renewed)
-			require.Equal(t, test.fenced, x.fenced)
+			synctest.Test(t, func(t *testing.T) {
+				r := transactedRig(t, timeout)
+				x := r.tx
+				stored := x.committed
+				if test.committed != "" {
+					x.committed = test.committed
+				}
+				tx := &transaction{ending: test.ending}
+				if test.metadata {
+					tx.metadata = stored
+				}
+				if test.opened > 0 {
+					tx.opened = time.Now().Add(-test.opened)
+				}
+				if test.code != 0 {
+					answerOnce(r.cluster, kmsg.InitProducerID, test.code)
+				}
+				again := recovery{cause: test.cause, fenced: true}
+				err := r.fenceAgain(t.Context(), tx, &again)
+				var code *wire.CodeError
+				require.Equal(t, test.code != 0, errors.As(err, &code))
+				require.Equal(t, test.renewed, again.renewed)
+				require.Equal(t, test.fenced, x.fenced)
+			})
 		})
 	}
 }
@@ -114,30 +117,34 @@ func TestAsksForWhatARecoveryLacks(t *testing.T) {
 		"fenced, the id is good": {recovery{fenced: true, renewed: true, id: identity{1, 9}}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := transactedRig(t, time.Hour)
-			ends, ids := counted(r.cluster, kmsg.EndTxn), counted(r.cluster, kmsg.InitProducerID)
-			require.NoError(t, r.tryRecover(t.Context(), &transaction{opened: time.Now()}, r.id, &test.r))
-			require.Equal(t, []int32{test.ends, test.ids}, []int32{ends.Load(), ids.Load()})
-			require.False(t, r.own.fenced)
-			require.Equal(t, 1, r.tx.redone)
+			synctest.Test(t, func(t *testing.T) {
+				r := transactedRig(t, time.Hour)
+				ends, ids := counted(r.cluster, kmsg.EndTxn), counted(r.cluster, kmsg.InitProducerID)
+				require.NoError(t, r.tryRecover(t.Context(), &transaction{opened: time.Now()}, r.id, &test.r))
+				require.Equal(t, []int32{test.ends, test.ids}, []int32{ends.Load(), ids.Load()})
+				require.False(t, r.own.fenced)
+				require.Equal(t, 1, r.tx.redone)
+			})
 		})
 	}
 }
 
 // Each answer that says that the epoch is another's leads to the question whose it is.
 func TestLosesTheEpochInARecovery(t *testing.T) {
-	for code, fenced := range map[int16]bool{
-		wire.InvalidProducerEpoch: true, wire.InvalidProducerIDMapping: true, wire.ProducerFenced: true,
-		wire.InvalidTxnState: true, wire.ConcurrentTransactions: false,
-	} {
-		r := transactedRig(t, time.Hour)
-		answerOnce(r.cluster, kmsg.InitProducerID, code)
-		got := recovery{aborted: true}
-		err := r.abort(t.Context(), &transaction{}, r.id, &got)
-		require.Equal(t, fenced, err == nil)
-		require.Equal(t, fenced, got.fenced)
-		require.False(t, got.renewed)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		for code, fenced := range map[int16]bool{
+			wire.InvalidProducerEpoch: true, wire.InvalidProducerIDMapping: true, wire.ProducerFenced: true,
+			wire.InvalidTxnState: true, wire.ConcurrentTransactions: false,
+		} {
+			r := transactedRig(t, time.Hour)
+			answerOnce(r.cluster, kmsg.InitProducerID, code)
+			got := recovery{aborted: true}
+			err := r.abort(t.Context(), &transaction{}, r.id, &got)
+			require.Equal(t, fenced, err == nil)
+			require.Equal(t, fenced, got.fenced)
+			require.False(t, got.renewed)
+		}
+	})
 }
 
 // transactedRig is a producer that has committed a transaction, and has nothing to do.
@@ -181,38 +188,42 @@ func TestRecoversAnUncertainEnd(t *testing.T) {
 		"fenced, it was committed":   {recovery{renewed: true, fenced: true}, true, false, true, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := transactedRig(t, time.Hour)
-			x := r.tx
-			stored := x.committed
-			if !test.ours {
-				x.committed = "x"
-			}
-			x.live.ending, x.live.began = test.ending, time.Now()
-			if test.stored {
-				x.live.metadata = stored
-			}
-			before := testutil.ToFloat64(r.metrics.transactions.WithLabelValues("committed"))
-			test.r.id = identity{r.id.id, r.id.epoch + 1}
-			require.NoError(t, r.tryRecover(t.Context(), x.live, r.id, &test.r))
-			committed := testutil.ToFloat64(r.metrics.transactions.WithLabelValues("committed")) - before
-			require.Equal(t, test.committed, committed == 1)
-			require.Equal(t, test.fenced, x.fenced)
-			require.Equal(t, !test.committed && !test.fenced, x.redone == 1)
+			synctest.Test(t, func(t *testing.T) {
+				r := transactedRig(t, time.Hour)
+				x := r.tx
+				stored := x.committed
+				if !test.ours {
+					x.committed = "x"
+				}
+				x.live.ending, x.live.began = test.ending, time.Now()
+				if test.stored {
+					x.live.metadata = stored
+				}
+				before := testutil.ToFloat64(r.metrics.transactions.WithLabelValues("committed"))
+				test.r.id = identity{r.id.id, r.id.epoch + 1}
+				require.NoError(t, r.tryRecover(t.Context(), x.live, r.id, &test.r))
+				committed := testutil.ToFloat64(r.metrics.transactions.WithLabelValues("committed")) - before
+				require.Equal(t, test.committed, committed == 1)
+				require.Equal(t, test.fenced, x.fenced)
+				require.Equal(t, !test.committed && !test.fenced, x.redone == 1)
+			})
 		})
 	}
 }
 
 // The answer to the end of a transaction decides, unless the coordinator has none open.
 func TestAbortsAnEnding(t *testing.T) {
-	for code, asks := range map[int16]int32{wire.ProducerFenced: 0, wire.InvalidTxnState: 1} {
-		r := transactedRig(t, time.Hour)
-		ends, ids := counted(r.cluster, kmsg.EndTxn), counted(r.cluster, kmsg.InitProducerID)
-		got := recovery{cause: wire.VerdictOf(code)}
-		require.NoError(t, r.abort(t.Context(), &transaction{ending: true, opened: time.Now()}, r.id, &got))
-		require.Equal(t, []int32{0, asks}, []int32{ends.Load(), ids.Load()})
-		require.Equal(t, asks == 0, got.fenced)
-		require.Equal(t, asks == 1, got.renewed)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		for code, asks := range map[int16]int32{wire.ProducerFenced: 0, wire.InvalidTxnState: 1} {
+			r := transactedRig(t, time.Hour)
+			ends, ids := counted(r.cluster, kmsg.EndTxn), counted(r.cluster, kmsg.InitProducerID)
+			got := recovery{cause: wire.VerdictOf(code)}
+			require.NoError(t, r.abort(t.Context(), &transaction{ending: true, opened: time.Now()}, r.id, &got))
+			require.Equal(t, []int32{0, asks}, []int32{ends.Load(), ids.Load()})
+			require.Equal(t, asks == 0, got.fenced)
+			require.Equal(t, asks == 1, got.renewed)
+		}
+	})
 }
 
 // What is known of the instance that took over is logged.

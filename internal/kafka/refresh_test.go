@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -47,33 +48,35 @@ func unknownTopics(t *testing.T, c *kfake.Cluster, n int32) *atomic.Int32 {
 // TestRefreshByABrokerThatKnowsLess: an answer without the topic's partitions is not what Refresh waits for. A topic
 // that stays away does not hold the others up for longer than it may take a broker to know it.
 func TestRefreshByABrokerThatKnowsLess(t *testing.T) {
-	c := newCluster(t, kfake.SeedTopics(1, "t", "other"))
-	r := newRig(t, c, func(cfg *Config) {
-		cfg.MetadataInterval, cfg.pace.settling = time.Hour, 5*time.Second
-	})
-	r.produce("t", "k0")
-	r.produce("other", "k0")
-	r.drain()
-	addPartitions(t, c, "t", 8)
-	said := unknownTopics(t, c, 3)
-	r.Refresh()
-	require.Eventually(t, func() bool { return said.Load() > 0 }, testPatience, testTick)
-	for i := range 40 {
-		r.produce("t", fmt.Sprint("k", i))
-	}
-	r.drain()
-	r.checkAcks()
-	for i := range 40 {
-		require.Contains(t, r.order, fmt.Sprint("t/", partitionOf([]byte(fmt.Sprint("k", i)), 8)))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, kfake.SeedTopics(1, "t", "other"))
+		r := newRig(t, c, func(cfg *Config) {
+			cfg.MetadataInterval, cfg.pace.settling = time.Hour, 5*time.Second
+		})
+		r.produce("t", "k0")
+		r.produce("other", "k0")
+		r.drain()
+		addPartitions(t, c, "t", 8)
+		said := unknownTopics(t, c, 3)
+		r.Refresh()
+		require.Eventually(t, func() bool { return said.Load() > 0 }, testPatience, testTick)
+		for i := range 40 {
+			r.produce("t", fmt.Sprint("k", i))
+		}
+		r.drain()
+		r.checkAcks()
+		for i := range 40 {
+			require.Contains(t, r.order, fmt.Sprint("t/", partitionOf([]byte(fmt.Sprint("k", i)), 8)))
+		}
 
-	r.Producer.mu.Lock()
-	r.cfg.pace.settling = 50 * time.Millisecond
-	r.Producer.mu.Unlock()
-	require.NoError(t, c.DeleteTopic("t"))
-	r.Refresh()
-	r.produce("t", "k")
-	r.produce("other", "k")
-	require.NoError(t, c.CreateTopic("t", 8, nil))
-	r.drain()
+		r.Producer.mu.Lock()
+		r.cfg.pace.settling = 50 * time.Millisecond
+		r.Producer.mu.Unlock()
+		require.NoError(t, c.DeleteTopic("t"))
+		r.Refresh()
+		r.produce("t", "k")
+		r.produce("other", "k")
+		require.NoError(t, c.CreateTopic("t", 8, nil))
+		r.drain()
+	})
 }

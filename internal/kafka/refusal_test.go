@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -46,40 +47,42 @@ func TestRefusedEarly(t *testing.T) {
 	for _, compression := range []string{"none", "zstd"} {
 		t.Run(compression, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t)
-			require.NoError(t, c.CreateTopic("t", 1, map[string]string{"max.message.bytes": "2000"}))
-			r := newRig(t, c, holdAll, func(cfg *Config) { cfg.Compression = compression })
-			r.warm()
-			produce := func(value []byte) error {
-				return r.Produce(context.Background(), &router.Record{
-					Topic: "t", Partition: -1, Key: []byte("k"),
-					Value: value,
-				},
-					r.ticket+1)
-			}
-			exact, err := r.cfg.sizeAlone(&router.Record{Topic: "t", Key: []byte("k"), Value: noise(1500)})
-			require.NoError(t, err)
-			fitting := noise(1500 + 2000 - exact)
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				require.NoError(t, c.CreateTopic("t", 1, map[string]string{"max.message.bytes": "2000"}))
+				r := newRig(t, c, holdAll, func(cfg *Config) { cfg.Compression = compression })
+				r.warm()
+				produce := func(value []byte) error {
+					return r.Produce(context.Background(), &router.Record{
+						Topic: "t", Partition: -1, Key: []byte("k"),
+						Value: value,
+					},
+						r.ticket+1)
+				}
+				exact, err := r.cfg.sizeAlone(&router.Record{Topic: "t", Key: []byte("k"), Value: noise(1500)})
+				require.NoError(t, err)
+				fitting := noise(1500 + 2000 - exact)
 
-			var refused *RefusedError
-			require.ErrorAs(t, produce(append(fitting, 0)), &refused)
-			require.Equal(t, RefusedError{Topic: "t", Bytes: 2001, Limit: 2000, Reason: TooLarge}, *refused)
+				var refused *RefusedError
+				require.ErrorAs(t, produce(append(fitting, 0)), &refused)
+				require.Equal(t, RefusedError{Topic: "t", Bytes: 2001, Limit: 2000, Reason: TooLarge}, *refused)
 
-			require.NoError(t, produce(fitting))
-			r.ticket++
-			if compression != "none" {
-				require.NoError(t, produce(make([]byte, 50_000)))
+				require.NoError(t, produce(fitting))
 				r.ticket++
-			}
-			r.drain()
+				if compression != "none" {
+					require.NoError(t, produce(make([]byte, 50_000)))
+					r.ticket++
+				}
+				r.drain()
 
-			limit(t, c, "t", "2001")
-			require.Eventually(t, func() bool { return produce(append(fitting, 0)) == nil }, testPatience,
-				r.cfg.pace.slow/3)
-			r.ticket++
-			r.drain()
-			r.checkAcks()
-			require.Empty(t, r.Trouble())
+				limit(t, c, "t", "2001")
+				require.Eventually(t, func() bool { return produce(append(fitting, 0)) == nil }, testPatience,
+					r.cfg.pace.slow/3)
+				r.ticket++
+				r.drain()
+				r.checkAcks()
+				require.Empty(t, r.Trouble())
+			})
 		})
 	}
 }

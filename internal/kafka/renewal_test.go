@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -27,12 +28,14 @@ func dials(cfg *Config) *atomic.Int32 {
 	var n atomic.Int32
 	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		n.Add(1)
-		return (&net.Dialer{}).DialContext(ctx, network, addr)
+		return dial(ctx, network, addr)
 	}
 	return &n
 }
 
 // stream produces until done says so.
+//
+//waits:bubble
 func stream(t *testing.T, p *Producer, done func() bool) (sent int32) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !done(); {
@@ -56,92 +59,100 @@ func TestAuthenticatesAgainUnderLoad(t *testing.T) {
 	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256"} {
 		t.Run(mechanism, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, kfake.SeedTopics(3, "t"), kfake.EnableSASL(),
-				kfake.Superuser(mechanism, "user", "right"),
-				kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1"}))
-			var passwords atomic.Int32
-			cfg := Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, MetadataInterval: time.Hour}
-			cfg.SASL = &wire.SASL{
-				Mechanism: mechanism, Username: "user",
-				Password: func() (string, error) { passwords.Add(1); return "right", nil },
-			}
-			opened := dials(&cfg)
-			p, acked := bare(t, cfg)
-			stream(t, p, func() bool { return passwords.Load() >= 2 }) // control, and the data's connection
-			onlyOne := func(kmsg.Request) (kmsg.Response, error, bool) {
-				c.KeepControl()
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				for _, b := range p.brokers {
-					b.conn.mu.Lock()
-					if b.conn.flying > 1 { // 1, or 0 while the writer has not counted it yet
-						t.Errorf("%d requests on the wire beside the authentication", b.conn.flying-1)
-					}
-					b.conn.mu.Unlock()
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, kfake.SeedTopics(3, "t"), kfake.EnableSASL(),
+					kfake.Superuser(mechanism, "user", "right"),
+					kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1"}))
+				var passwords atomic.Int32
+				cfg := Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs(), Dial: dial}, MetadataInterval: time.Hour}
+				cfg.SASL = &wire.SASL{
+					Mechanism: mechanism, Username: "user",
+					Password: func() (string, error) { passwords.Add(1); return "right", nil },
 				}
-				return nil, nil, false
-			}
-			c.ControlKey(int16(kmsg.SASLHandshake), onlyOne)
-			c.ControlKey(int16(kmsg.SASLAuthenticate), onlyOne)
-			stream(t, p, func() bool { return passwords.Load() >= 4 })
-			require.Equal(t, p.produced, uint64(acked.Load()))
-			require.Equal(t, int32(2), opened.Load(), "no connection was re-created")
-			require.Zero(t, testutil.ToFloat64(p.metrics.rewinds))
-			require.Empty(t, p.Trouble())
+				opened := dials(&cfg)
+				p, acked := bare(t, cfg)
+				stream(t, p, func() bool { return passwords.Load() >= 2 }) // control, and the data's connection
+				onlyOne := func(kmsg.Request) (kmsg.Response, error, bool) {
+					c.KeepControl()
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					for _, b := range p.brokers {
+						b.conn.mu.Lock()
+						if b.conn.flying > 1 { // 1, or 0 while the writer has not counted it yet
+							t.Errorf("%d requests on the wire beside the authentication", b.conn.flying-1)
+						}
+						b.conn.mu.Unlock()
+					}
+					return nil, nil, false
+				}
+				c.ControlKey(int16(kmsg.SASLHandshake), onlyOne)
+				c.ControlKey(int16(kmsg.SASLAuthenticate), onlyOne)
+				stream(t, p, func() bool { return passwords.Load() >= 4 })
+				require.Equal(t, p.produced, uint64(acked.Load()))
+				require.Equal(t, int32(2), opened.Load(), "no connection was re-created")
+				require.Zero(t, testutil.ToFloat64(p.metrics.rewinds))
+				require.Empty(t, p.Trouble())
+			})
 		})
 	}
 }
 
 // TestARefusedRenewalIsSaid and the producer continues when the password is right again.
 func TestARefusedRenewalIsSaid(t *testing.T) {
-	c := newCluster(t, kfake.SeedTopics(3, "t"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "user", "right"),
-		kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1"}))
-	var password atomic.Value
-	password.Store("right")
-	cfg := Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, MetadataInterval: time.Hour}
-	cfg.SASL = &wire.SASL{
-		Mechanism: "PLAIN", Username: "user",
-		Password: func() (string, error) { return password.Load().(string), nil },
-	}
-	p, acked := bare(t, cfg)
-	sent := stream(t, p, func() bool { return acked.Load() > 10 })
-	password.Store("rotated too early")
-	sent += stream(t, p, func() bool {
-		for _, x := range p.Trouble() {
-			if x.Kind == wire.NotAuthenticated {
-				password.Store("right")
-				return true
-			}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, kfake.SeedTopics(3, "t"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "user", "right"),
+			kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1"}))
+		var password atomic.Value
+		password.Store("right")
+		cfg := Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs(), Dial: dial}, MetadataInterval: time.Hour}
+		cfg.SASL = &wire.SASL{
+			Mechanism: "PLAIN", Username: "user",
+			Password: func() (string, error) { return password.Load().(string), nil },
 		}
-		return false
+		p, acked := bare(t, cfg)
+		sent := stream(t, p, func() bool { return acked.Load() > 10 })
+		password.Store("rotated too early")
+		sent += stream(t, p, func() bool {
+			for _, x := range p.Trouble() {
+				if x.Kind == wire.NotAuthenticated {
+					password.Store("right")
+					return true
+				}
+			}
+			return false
+		})
+		require.Equal(t, sent, acked.Load())
 	})
-	require.Equal(t, sent, acked.Load())
 }
 
 // TestControlConnectionAuthenticatesAgain before its next request, however long it was idle.
 func TestControlConnectionAuthenticatesAgain(t *testing.T) {
-	c := newCluster(t, kfake.SeedTopics(1, "t"), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", "user", "right"),
-		kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1"}))
-	var passwords, wrong atomic.Int32
-	cfg := Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, MetadataInterval: 20 * time.Millisecond}
-	cfg.SASL = &wire.SASL{Mechanism: "SCRAM-SHA-512", Username: "user", Password: func() (string, error) {
-		passwords.Add(1)
-		if wrong.Load() > 0 {
-			return "", errors.New("no such file")
-		}
-		return "right", nil
-	}}
-	opened := dials(&cfg)
-	p, _ := bare(t, cfg)
-	require.NoError(t, p.Produce(t.Context(), &router.Record{Topic: "t", Value: []byte("v")}, 1))
-	require.NoError(t, p.Drain(t.Context()))
-	require.Eventually(t, func() bool { return passwords.Load() >= 4 }, testPatience, time.Millisecond)
-	require.Equal(t, int32(2), opened.Load())
-	wrong.Store(1)
-	require.Eventually(t, func() bool { return len(p.Trouble()) > 0 && p.Trouble()[0].Kind == wire.NotAuthenticated },
-		testPatience, time.Millisecond)
-	wrong.Store(0)
-	require.Eventually(t, func() bool { return len(p.Trouble()) == 0 }, testPatience, time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, kfake.SeedTopics(1, "t"), kfake.EnableSASL(),
+			kfake.Superuser("SCRAM-SHA-512", "user", "right"),
+			kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1"}))
+		var passwords, wrong atomic.Int32
+		cfg := Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, MetadataInterval: 20 * time.Millisecond}
+		cfg.SASL = &wire.SASL{Mechanism: "SCRAM-SHA-512", Username: "user", Password: func() (string, error) {
+			passwords.Add(1)
+			if wrong.Load() > 0 {
+				return "", errors.New("no such file")
+			}
+			return "right", nil
+		}}
+		opened := dials(&cfg)
+		p, _ := bare(t, cfg)
+		require.NoError(t, p.Produce(t.Context(), &router.Record{Topic: "t", Value: []byte("v")}, 1))
+		require.NoError(t, p.Drain(t.Context()))
+		require.Eventually(t, func() bool { return passwords.Load() >= 4 }, testPatience, time.Millisecond)
+		require.Equal(t, int32(2), opened.Load())
+		wrong.Store(1)
+		require.Eventually(t, func() bool {
+			return len(p.Trouble()) > 0 && p.Trouble()[0].Kind == wire.NotAuthenticated
+		}, testPatience, time.Millisecond)
+		wrong.Store(0)
+		require.Eventually(t, func() bool { return len(p.Trouble()) == 0 }, testPatience, time.Millisecond)
+	})
 }
 
 // apiVersions is the body of an answer that offers each API up to the version after it.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -93,7 +94,9 @@ func TestRefused(t *testing.T) {
 					t.Run(fmt.Sprintf("%s %s %d at %d", mode, wire.VerdictOf(code).Name, action, bad),
 						func(t *testing.T) {
 							t.Parallel()
-							testRefused(t, change, code, action, bad)
+							synctest.Test(t, func(t *testing.T) {
+								testRefused(t, change, code, action, bad)
+							})
 						})
 				}
 			}
@@ -183,47 +186,49 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action Action, ba
 // replaced.
 func TestRefusedLimit(t *testing.T) {
 	for mode, change := range modes {
-		for _, compression := range []string{"none", "zstd"} {
+		for _, compression := range []string{"none", "gzip"} {
 			t.Run(mode+" "+compression, func(t *testing.T) {
 				t.Parallel()
-				c := newCluster(t, kfake.SeedTopics(1, "t", "dead"))
-				r := newRig(t, c, change, func(cfg *Config) {
-					cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.Compression = 20_000, 20_000, compression
-					cfg.Refused = func(q Refusal) Resolution {
-						assert.Equal(t, 10_000, q.Limit)
-						assert.Greater(t, q.Bytes, q.Limit)
-						assert.Equal(t, noise(30_000), q.Value)
-						return Resolution{Replace, &router.Record{
-							Topic: "dead", Key: q.Key,
-							Value: []byte("too large"),
-						}}
+				synctest.Test(t, func(t *testing.T) {
+					c := newCluster(t, kfake.SeedTopics(1, "t", "dead"))
+					r := newRig(t, c, change, func(cfg *Config) {
+						cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.Compression = 20_000, 20_000, compression
+						cfg.Refused = func(q Refusal) Resolution {
+							assert.Equal(t, 10_000, q.Limit)
+							assert.Greater(t, q.Bytes, q.Limit)
+							assert.Equal(t, noise(30_000), q.Value)
+							return Resolution{Replace, &router.Record{
+								Topic: "dead", Key: q.Key,
+								Value: []byte("too large"),
+							}}
+						}
+					}).start()
+					r.put("t", []byte("first"))
+					r.drain()
+					limit(t, c, "t", "10000")
+					all := make(chan struct{})
+					c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+						<-all // taken: by the first answer the producer may know the new limit
+						return nil, nil, false
+					})
+					var want []string
+					for i := range 201 {
+						value := string(noise(1000 + i))
+						if i == 100 {
+							value = string(noise(30_000))
+						} else {
+							want = append(want, value)
+						}
+						r.put("t", []byte(value))
 					}
-				}).start()
-				r.put("t", []byte("first"))
-				r.drain()
-				limit(t, c, "t", "10000")
-				all := make(chan struct{})
-				c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
-					<-all // taken: by the first answer the producer may know the new limit
-					return nil, nil, false
+					r.whole()
+					require.Eventually(t, func() bool { return r.inFlight() == 5 }, testPatience, time.Millisecond)
+					close(all)
+					r.drain()
+					require.Equal(t, want, r.log("t", 201)[1:])
+					require.Equal(t, []string{"too large"}, r.log("dead", 1))
+					require.Empty(t, r.Trouble())
 				})
-				var want []string
-				for i := range 201 {
-					value := string(noise(1000 + i))
-					if i == 100 {
-						value = string(noise(30_000))
-					} else {
-						want = append(want, value)
-					}
-					r.put("t", []byte(value))
-				}
-				r.whole()
-				require.Eventually(t, func() bool { return r.inFlight() == 5 }, testPatience, time.Millisecond)
-				close(all)
-				r.drain()
-				require.Equal(t, want, r.log("t", 201)[1:])
-				require.Equal(t, []string{"too large"}, r.log("dead", 1))
-				require.Empty(t, r.Trouble())
 			})
 		}
 	}
@@ -235,31 +240,33 @@ func TestRefusedReplacementWaits(t *testing.T) {
 	for mode, change := range modes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, kfake.SeedTopics(1, "t", "other"))
-			poison(c, "t", 87)
-			r := newRig(t, c, change, func(cfg *Config) {
-				cfg.Refused = func(q Refusal) Resolution {
-					return Resolution{Replace, &router.Record{Topic: "dead", Partition: -1, Value: q.Value}}
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, kfake.SeedTopics(1, "t", "other"))
+				poison(c, "t", 87)
+				r := newRig(t, c, change, func(cfg *Config) {
+					cfg.Refused = func(q Refusal) Resolution {
+						return Resolution{Replace, &router.Record{Topic: "dead", Partition: -1, Value: q.Value}}
+					}
+				}).start()
+				for _, v := range []string{"a", "bad", "b"} {
+					r.put("t", []byte(v))
 				}
-			}).start()
-			for _, v := range []string{"a", "bad", "b"} {
-				r.put("t", []byte(v))
-			}
-			r.put("other", []byte("c"))
-			r.whole()
-			require.Eventually(t, func() bool {
-				return slices.ContainsFunc(r.Trouble(), func(tr Trouble) bool {
-					return tr.Kind == wire.TopicMissing &&
-						strings.Contains(tr.Object, "dead")
-				})
-			}, testPatience, time.Millisecond, "%v", r.Trouble())
-			require.NoError(t, c.CreateTopic("dead", 1, nil))
-			r.drain()
-			require.Equal(t, []string{"a", "b"}, r.log("t", 2))
-			require.Equal(t, []string{"c"}, r.log("other", 1))
-			require.Equal(t, []string{"bad"}, r.log("dead", 1))
-			require.Len(t, r.acked, 4)
-			require.Empty(t, r.Trouble())
+				r.put("other", []byte("c"))
+				r.whole()
+				require.Eventually(t, func() bool {
+					return slices.ContainsFunc(r.Trouble(), func(tr Trouble) bool {
+						return tr.Kind == wire.TopicMissing &&
+							strings.Contains(tr.Object, "dead")
+					})
+				}, testPatience, time.Millisecond, "%v", r.Trouble())
+				require.NoError(t, c.CreateTopic("dead", 1, nil))
+				r.drain()
+				require.Equal(t, []string{"a", "b"}, r.log("t", 2))
+				require.Equal(t, []string{"c"}, r.log("other", 1))
+				require.Equal(t, []string{"bad"}, r.log("dead", 1))
+				require.Len(t, r.acked, 4)
+				require.Empty(t, r.Trouble())
+			})
 		})
 	}
 }
@@ -269,24 +276,26 @@ func TestRefusedTwice(t *testing.T) {
 	for mode, change := range modes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, kfake.SeedTopics(1, "t", "dead"))
-			poison(c, "t", 87)
-			poison(c, "dead", 87)
-			r := newRig(t, c, change, func(cfg *Config) {
-				cfg.Refused = func(q Refusal) Resolution {
-					if q.Topic == "dead" {
-						return Resolution{Action: Drop}
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, kfake.SeedTopics(1, "t", "dead"))
+				poison(c, "t", 87)
+				poison(c, "dead", 87)
+				r := newRig(t, c, change, func(cfg *Config) {
+					cfg.Refused = func(q Refusal) Resolution {
+						if q.Topic == "dead" {
+							return Resolution{Action: Drop}
+						}
+						return Resolution{Replace, &router.Record{Topic: "dead", Partition: -1, Value: q.Value}}
 					}
-					return Resolution{Replace, &router.Record{Topic: "dead", Partition: -1, Value: q.Value}}
-				}
-			}).start()
-			window := r.put("t", []byte("a")) + r.put("t", []byte("bad")) + r.put("t", []byte("b"))
-			r.whole()
-			r.drain()
-			require.Equal(t, []string{"a", "b"}, r.log("t", 2))
-			require.Empty(t, r.log("dead", 0))
-			require.Len(t, r.acked, 3)
-			require.Equal(t, window, r.bytes)
+				}).start()
+				window := r.put("t", []byte("a")) + r.put("t", []byte("bad")) + r.put("t", []byte("b"))
+				r.whole()
+				r.drain()
+				require.Equal(t, []string{"a", "b"}, r.log("t", 2))
+				require.Empty(t, r.log("dead", 0))
+				require.Len(t, r.acked, 3)
+				require.Equal(t, window, r.bytes)
+			})
 		})
 	}
 }
@@ -296,114 +305,122 @@ func TestRefusedInPlace(t *testing.T) {
 	for mode, change := range modes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, kfake.SeedTopics(1, "t"))
-			poison(c, "t", 87)
-			r := newRig(t, c, change, func(cfg *Config) {
-				cfg.MaxBatchBytes, cfg.MaxRequestBytes = 300, 200
-				cfg.Refused = func(Refusal) Resolution {
-					return Resolution{Replace, &router.Record{Topic: "t", Partition: -1, Value: []byte("mended")}}
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, kfake.SeedTopics(1, "t"))
+				poison(c, "t", 87)
+				r := newRig(t, c, change, func(cfg *Config) {
+					cfg.MaxBatchBytes, cfg.MaxRequestBytes = 300, 200
+					cfg.Refused = func(Refusal) Resolution {
+						return Resolution{Replace, &router.Record{Topic: "t", Partition: -1, Value: []byte("mended")}}
+					}
+				}).start()
+				r.put("t", []byte("first"))
+				r.drain()
+				want := []string{"first"}
+				for i := range 40 {
+					if i == 20 {
+						r.put("t", []byte("bad"))
+					}
+					want = append(want, fmt.Sprint("good ", i))
+					r.put("t", []byte(want[i+1]))
 				}
-			}).start()
-			r.put("t", []byte("first"))
-			r.drain()
-			want := []string{"first"}
-			for i := range 40 {
-				if i == 20 {
-					r.put("t", []byte("bad"))
-				}
-				want = append(want, fmt.Sprint("good ", i))
-				r.put("t", []byte(want[i+1]))
-			}
-			r.whole()
-			r.drain()
-			log := r.log("t", 42)
-			at := slices.Index(log, "mended")
-			require.Positive(t, at)
-			require.Equal(t, want, slices.Delete(log, at, at+1))
-			require.Len(t, r.acked, 42)
-			require.EqualValues(t, 1, testutil.ToFloat64(r.metrics.epochBumps),
-				"nothing was sent with the old sequence any more")
+				r.whole()
+				r.drain()
+				log := r.log("t", 42)
+				at := slices.Index(log, "mended")
+				require.Positive(t, at)
+				require.Equal(t, want, slices.Delete(log, at, at+1))
+				require.Len(t, r.acked, 42)
+				require.EqualValues(t, 1, testutil.ToFloat64(r.metrics.epochBumps),
+					"nothing was sent with the old sequence any more")
+			})
 		})
 	}
 }
 
 // TestRefusedAlone: a transaction of nothing but a dropped record still commits its position.
 func TestRefusedAlone(t *testing.T) {
-	c := newCluster(t, kfake.SeedTopics(1, "t"))
-	poison(c, "t", 87)
-	r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) {
-		cfg.Refused = func(Refusal) Resolution { return Resolution{Action: Drop} }
-	}).start()
-	r.put("t", []byte("bad"))
-	r.whole()
-	r.drain()
-	r.stop()
-	<-r.stopped
-	second := newRig(t, c, exactlyOnce("second"))
-	s, found := second.begin()
-	require.True(t, found)
-	require.EqualValues(t, 1, s.Commit)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, kfake.SeedTopics(1, "t"))
+		poison(c, "t", 87)
+		r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) {
+			cfg.Refused = func(Refusal) Resolution { return Resolution{Action: Drop} }
+		}).start()
+		r.put("t", []byte("bad"))
+		r.whole()
+		r.drain()
+		r.stop()
+		<-r.stopped
+		second := newRig(t, c, exactlyOnce("second"))
+		s, found := second.begin()
+		require.True(t, found)
+		require.EqualValues(t, 1, s.Commit)
+	})
 }
 
 // TestRefusedSparesOthers: what another partition has in doubt when a record is dropped is still recognized by the
 // broker.
 func TestRefusedSparesOthers(t *testing.T) {
-	c := newCluster(t, kfake.SeedTopics(1, "t", "u"))
-	poison(c, "t", 87)
-	r := newRig(t, c, func(cfg *Config) {
-		cfg.Refused = func(Refusal) Resolution { return Resolution{Action: Drop} }
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, kfake.SeedTopics(1, "t", "u"))
+		poison(c, "t", 87)
+		r := newRig(t, c, func(cfg *Config) {
+			cfg.Refused = func(Refusal) Resolution { return Resolution{Action: Drop} }
+		})
+		r.put("t", []byte("a"))
+		r.put("u", []byte("a"))
+		r.drain()
+		// Appended, and answered as if not, again and again.
+		h := c.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Produce}, Topic: "u", Err: kerr.NotEnoughReplicasAfterAppend,
+			Count: -1,
+		})
+		r.put("u", []byte("b"))
+		r.whole()
+		require.NoError(t, h.Wait(t.Context(), 1))
+		r.put("t", []byte("bad"))
+		r.put("t", []byte("b"))
+		r.whole()
+		require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[5] == 1 }, testPatience,
+			time.Millisecond)
+		r.lock()
+		defer r.Producer.mu.Unlock()
+		u := r.topics["u"].partitions[0]
+		require.EqualValues(t, 1, r.topics["t"].partitions[0].identity.epoch)
+		require.EqualValues(t, 0, u.identity.epoch)
+		doubtful := append(slices.Clone(u.inflight), u.queued...)
+		require.Len(t, doubtful, 1)
+		require.True(t, doubtful[0].sequenced)
+		require.EqualValues(t, 1, doubtful[0].sequence)
 	})
-	r.put("t", []byte("a"))
-	r.put("u", []byte("a"))
-	r.drain()
-	// Appended, and answered as if not, again and again.
-	h := c.Fault(kfake.Fault{
-		Keys: []kmsg.Key{kmsg.Produce}, Topic: "u", Err: kerr.NotEnoughReplicasAfterAppend,
-		Count: -1,
-	})
-	r.put("u", []byte("b"))
-	r.whole()
-	require.NoError(t, h.Wait(t.Context(), 1))
-	r.put("t", []byte("bad"))
-	r.put("t", []byte("b"))
-	r.whole()
-	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[5] == 1 }, testPatience,
-		time.Millisecond)
-	r.lock()
-	defer r.Producer.mu.Unlock()
-	u := r.topics["u"].partitions[0]
-	require.EqualValues(t, 1, r.topics["t"].partitions[0].identity.epoch)
-	require.EqualValues(t, 0, u.identity.epoch)
-	doubtful := append(slices.Clone(u.inflight), u.queued...)
-	require.Len(t, doubtful, 1)
-	require.True(t, doubtful[0].sequenced)
-	require.EqualValues(t, 1, doubtful[0].sequence)
 }
 
 // TestRefusedAndStopped: who stops while the question is open hears nothing of the record, and Run waits for the
 // answer.
 func TestRefusedAndStopped(t *testing.T) {
-	c := newCluster(t, kfake.SeedTopics(1, "t"))
-	poison(c, "t", 87)
-	asked, answer := make(chan struct{}), make(chan struct{})
-	r := newRig(t, c, func(cfg *Config) {
-		cfg.Refused = func(Refusal) Resolution {
-			close(asked)
-			<-answer
-			return Resolution{Action: Drop}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, kfake.SeedTopics(1, "t"))
+		poison(c, "t", 87)
+		asked, answer := make(chan struct{}), make(chan struct{})
+		r := newRig(t, c, func(cfg *Config) {
+			cfg.Refused = func(Refusal) Resolution {
+				close(asked)
+				<-answer
+				return Resolution{Action: Drop}
+			}
+		})
+		r.put("t", []byte("bad"))
+		r.whole()
+		<-asked
+		require.Len(t, r.Trouble(), 1)
+		r.stop()
+		select {
+		case <-r.ended:
+			t.Fatal("Run ended before the answer")
+		case <-time.After(20 * time.Millisecond):
 		}
+		close(answer)
+		require.NoError(t, <-r.ended)
+		require.Empty(t, r.acked)
 	})
-	r.put("t", []byte("bad"))
-	r.whole()
-	<-asked
-	require.Len(t, r.Trouble(), 1)
-	r.stop()
-	select {
-	case <-r.ended:
-		t.Fatal("Run ended before the answer")
-	case <-time.After(20 * time.Millisecond):
-	}
-	close(answer)
-	require.NoError(t, <-r.ended)
-	require.Empty(t, r.acked)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -20,55 +21,57 @@ import (
 func TestTagsTellWhereARecordIs(t *testing.T) {
 	for _, tx := range []bool{false, true} {
 		t.Run(fmt.Sprintf("transactions %v", tx), func(t *testing.T) {
-			cluster := newCluster(t, kfake.SeedTopics(3, "plain"))
-			var mu sync.Mutex
-			got := map[string]string{} // value -> partition/offset
-			rig := newRig(t, cluster, func(c *Config) {
-				acked := c.Acked
-				c.Acked = func(d Delivery) {
-					mu.Lock()
-					for _, tag := range d.Tags {
-						value := tag.Tag.(string)
-						require.NotContains(t, got, value)
-						got[value] = fmt.Sprintf("%s/%d/%d", d.Topic, d.Partition, d.BaseOffset+int64(tag.Record))
+			synctest.Test(t, func(t *testing.T) {
+				cluster := newCluster(t, kfake.SeedTopics(3, "plain"))
+				var mu sync.Mutex
+				got := map[string]string{} // value -> partition/offset
+				rig := newRig(t, cluster, func(c *Config) {
+					acked := c.Acked
+					c.Acked = func(d Delivery) {
+						mu.Lock()
+						for _, tag := range d.Tags {
+							value := tag.Tag.(string)
+							require.NotContains(t, got, value)
+							got[value] = fmt.Sprintf("%s/%d/%d", d.Topic, d.Partition, d.BaseOffset+int64(tag.Record))
+						}
+						mu.Unlock()
+						acked(d)
 					}
-					mu.Unlock()
-					acked(d)
-				}
+					if tx {
+						c.Transactions = &Transactions{Instance: "test"}
+					}
+				})
 				if tx {
-					c.Transactions = &Transactions{Instance: "test"}
+					_, _, err := rig.Begin(t.Context(), Owner{TransactionalID: "cdc-outbox.1.s", SystemID: "1"})
+					require.NoError(t, err)
+				}
+				const records = 3000
+				for i := range records {
+					if i == 10 {
+						rig.drain()
+						limit(t, cluster, "plain", "2000") // which the producer does not know
+					}
+					rec := &router.Record{
+						Topic: "plain", Partition: -1, Key: fmt.Appendf(nil, "k%d", i%17),
+						Value: fmt.Appendf(nil, "v%d", i), Timestamp: 1700000000000,
+					}
+					if i%7 == 0 {
+						rec.Tag = string(rec.Value)
+					}
+					rig.ticket++
+					require.NoError(t, rig.ProduceAt(t.Context(), rec, rig.ticket, at(uint64(i+1))))
+				}
+				rig.Mark()
+				rig.drain()
+				require.Positive(t, testutil.ToFloat64(rig.metrics.splits))
+				want := where(t, cluster, "plain", records)
+				mu.Lock()
+				defer mu.Unlock()
+				require.Len(t, got, (records+6)/7)
+				for value, place := range got {
+					require.Equal(t, want[value], place)
 				}
 			})
-			if tx {
-				_, _, err := rig.Begin(t.Context(), Owner{TransactionalID: "cdc-outbox.1.s", SystemID: "1"})
-				require.NoError(t, err)
-			}
-			const records = 3000
-			for i := range records {
-				if i == 10 {
-					rig.drain()
-					limit(t, cluster, "plain", "2000") // which the producer does not know
-				}
-				rec := &router.Record{
-					Topic: "plain", Partition: -1, Key: fmt.Appendf(nil, "k%d", i%17),
-					Value: fmt.Appendf(nil, "v%d", i), Timestamp: 1700000000000,
-				}
-				if i%7 == 0 {
-					rec.Tag = string(rec.Value)
-				}
-				rig.ticket++
-				require.NoError(t, rig.ProduceAt(t.Context(), rec, rig.ticket, at(uint64(i+1))))
-			}
-			rig.Mark()
-			rig.drain()
-			require.Positive(t, testutil.ToFloat64(rig.metrics.splits))
-			want := where(t, cluster, "plain", records)
-			mu.Lock()
-			defer mu.Unlock()
-			require.Len(t, got, (records+6)/7)
-			for value, place := range got {
-				require.Equal(t, want[value], place)
-			}
 		})
 	}
 }
@@ -76,7 +79,7 @@ func TestTagsTellWhereARecordIs(t *testing.T) {
 // where reads a topic with another client: value -> partition/offset.
 func where(t *testing.T, c *kfake.Cluster, topic string, n int) map[string]string {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topic),
+	client, err := kgo.NewClient(kgo.Dialer(dial), kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topic),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	require.NoError(t, err)
 	defer client.Close()

@@ -30,7 +30,7 @@ const perBatch = 15 * time.Microsecond
 func benchmarkTopics(b *testing.B, topics int) {
 	var batches atomic.Int64
 	names := manyNames(topics)
-	c := newCluster(b, kfake.SeedTopics(12, names...))
+	c := newCluster(b, overTCP, kfake.SeedTopics(12, names...))
 	c.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		res := req.ResponseKind().(*kmsg.ProduceResponse)

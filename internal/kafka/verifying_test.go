@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -33,38 +34,42 @@ func lacking(c *kfake.Cluster, times int) *kfake.FaultHandle {
 // TestVerificationIsNoTrouble: a broker that still verifies a transaction answers NOT_ENOUGH_REPLICAS once or twice.
 // What lasts is reported.
 func TestVerificationIsNoTrouble(t *testing.T) {
-	c := newCluster(t, kfake.SeedTopics(1, "t"))
-	var logs *observer.ObservedLogs
-	const verifying = 2 * time.Second
-	r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) {
-		logs, cfg.pace.verifying = observed(cfg), verifying // a busy machine takes its time over the answers
-	}).start()
-	for range 3 {
-		lacking(c, 2)
-		r.transact(1, "t")
-		r.drain()
-	}
-	require.Empty(t, logs.All())
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, kfake.SeedTopics(1, "t"))
+		var logs *observer.ObservedLogs
+		const verifying = 2 * time.Second
+		r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) {
+			logs, cfg.pace.verifying = observed(cfg), verifying // a busy machine takes its time over the answers
+		}).start()
+		for range 3 {
+			lacking(c, 2)
+			r.transact(1, "t")
+			r.drain()
+		}
+		require.Empty(t, logs.All())
 
-	missing := lacking(c, -1)
-	r.transact(1, "t")
-	began := time.Now()
-	require.Eventually(t, func() bool { return len(r.Trouble()) > 0 }, testPatience, testTick)
-	require.GreaterOrEqual(t, time.Since(began), verifying/2)
-	require.Equal(t, wire.NotEnoughReplicas, r.Trouble()[0].Kind)
-	missing.Remove()
-	r.drain()
-	require.Empty(t, r.Trouble())
-	require.Len(t, logs.All(), 1)
+		missing := lacking(c, -1)
+		r.transact(1, "t")
+		began := time.Now()
+		require.Eventually(t, func() bool { return len(r.Trouble()) > 0 }, testPatience, testTick)
+		require.GreaterOrEqual(t, time.Since(began), verifying/2)
+		require.Equal(t, wire.NotEnoughReplicas, r.Trouble()[0].Kind)
+		missing.Remove()
+		r.drain()
+		require.Empty(t, r.Trouble())
+		require.Len(t, logs.All(), 1)
+	})
 }
 
 // TestMissingReplicasAreReportedAtOnce: without transactions nothing is verified.
 func TestMissingReplicasAreReportedAtOnce(t *testing.T) {
-	c := newCluster(t, kfake.SeedTopics(1, "t"))
-	var logs *observer.ObservedLogs
-	r := newRig(t, c, func(cfg *Config) { logs = observed(cfg) })
-	lacking(c, 1)
-	r.produce("t", "k")
-	r.drain()
-	require.Len(t, logs.All(), 1)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, kfake.SeedTopics(1, "t"))
+		var logs *observer.ObservedLogs
+		r := newRig(t, c, func(cfg *Config) { logs = observed(cfg) })
+		lacking(c, 1)
+		r.produce("t", "k")
+		r.drain()
+		require.Len(t, logs.All(), 1)
+	})
 }
