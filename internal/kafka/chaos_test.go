@@ -67,7 +67,11 @@ func chaos(t *testing.T, seed uint64, stateful bool) {
 			cfg.Compression = []string{"gzip", "lz4", "snappy"}[r.IntN(3)]
 		}
 	})
-	for i := range 3000 {
+	records := 3000
+	if testing.Short() {
+		records = 1000
+	}
+	for i := range records {
 		if r.IntN(25) == 0 {
 			switch r.IntN(4) {
 			case 0, 1:

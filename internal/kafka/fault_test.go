@@ -48,7 +48,7 @@ func (r *rig) gate(n int) *atomic.Int32 {
 		case int32(n) + 1:
 			r.cluster.DropControl()
 		case 1:
-			for deadline := time.Now().Add(5 * time.Second); r.inFlight() < n && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(testPatience); r.inFlight() < n && time.Now().Before(deadline); {
 				time.Sleep(time.Millisecond)
 			}
 		}

@@ -220,7 +220,7 @@ func (r *rig) read(topic string) []string {
 	for _, p := range r.cluster.PartitionInfos(topic) {
 		total += p.HighWatermark
 	}
-	cl, err := kgo.NewClient(kgo.Dialer(dial), kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic),
+	cl, err := newClient(r.cluster.ListenAddrs(), kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(50*time.Millisecond))
 	require.NoError(r.t, err)
 	defer cl.Close()
@@ -242,7 +242,7 @@ func at(commit uint64) Position {
 
 func adminClient(t testing.TB, c *kfake.Cluster) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.Dialer(dial), kgo.SeedBrokers(c.ListenAddrs()...))
+	cl, err := newClient(c.ListenAddrs())
 	require.NoError(t, err)
 	t.Cleanup(cl.Close)
 	return cl

@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"context"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -52,15 +54,22 @@ func TestABrokerThatHangsIsCalledThat(t *testing.T) {
 
 // A listener that never answered may not be a broker at all.
 func TestAListenerThatNeverAnsweredMayNotBeKafka(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	cluster := wire.Cluster{Brokers: []string{l.Addr().String()}, DialTimeout: 500 * time.Millisecond}
-	cluster.SetDefaults()
-	_, err = wire.Dial(t.Context(), &cluster, l.Addr().String())
-	var de *wire.DialError
-	require.ErrorAs(t, err, &de)
-	require.Contains(t, de.Remedy, "whether it expects TLS or SASL")
-	require.Equal(t, "The broker at "+l.Addr().String()+" accepts connections and does not answer within 500 ms.",
-		wire.Sentences("broker x", err))
+	synctest.Test(t, func(t *testing.T) {
+		const addr = "kafka:9092"
+		cluster := wire.Cluster{
+			Brokers: []string{addr}, DialTimeout: 500 * time.Millisecond,
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				go func() { _, _ = io.Copy(io.Discard, theirs) }()
+				return ours, nil
+			},
+		}
+		cluster.SetDefaults()
+		_, err := wire.Dial(t.Context(), &cluster, addr)
+		var de *wire.DialError
+		require.ErrorAs(t, err, &de)
+		require.Contains(t, de.Remedy, "whether it expects TLS or SASL")
+		require.Equal(t, "The broker at "+addr+" accepts connections and does not answer within 500 ms.",
+			wire.Sentences("broker x", err))
+	})
 }

@@ -334,7 +334,7 @@ const lostAnswer = -1000
 // oldClient is as old as what we speak: since version 5 of EndTxn (KIP-890) a commit raises the epoch.
 func oldClient(t testing.TB, c *kfake.Cluster) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.Dialer(dial), kgo.SeedBrokers(c.ListenAddrs()...),
+	client, err := newClient(c.ListenAddrs(),
 		kgo.MaxVersions(kversion.V3_6_0()))
 	require.NoError(t, err)
 	t.Cleanup(client.Close)

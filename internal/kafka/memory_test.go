@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // memory is the network between producers and the clusters of newCluster: in a bubble of testing/synctest no time
@@ -59,6 +60,11 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 		return nil, err
 	}
 	return &lateConn{Conn: nc, closed: make(chan struct{})}, nil
+}
+
+// newClient is the other client, which says nothing about itself to the brokers: that takes longer than the tests.
+func newClient(brokers []string, opts ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append(opts, kgo.SeedBrokers(brokers...), kgo.Dialer(dial), kgo.DisableClientMetrics())...)
 }
 
 // lateConn takes time to deliver, as a network does: what comes after has a later time.

@@ -46,7 +46,7 @@ func stream(t *testing.T, p *Producer, done func() bool) (sent int32) {
 		}, 1))
 		p.Flush()
 		if sent++; sent%20 == 0 {
-			time.Sleep(time.Millisecond)
+			time.Sleep(5 * time.Millisecond)
 		}
 	}
 	require.NoError(t, p.Drain(t.Context()))
@@ -167,86 +167,88 @@ func apiVersions(offers ...protocol.ApiKey) []byte {
 
 // TestRenewalWaitsForItsTurn: until everything sent is answered, and nothing follows before it is through.
 func TestRenewalWaitsForItsTurn(t *testing.T) {
-	here, there := net.Pipe()
-	next := func() (key, id int) {
-		head := make([]byte, 12)
-		_, err := io.ReadFull(there, head)
-		require.NoError(t, err)
-		_, err = io.CopyN(io.Discard, there, int64(binary.BigEndian.Uint32(head))-8)
-		require.NoError(t, err)
-		return int(binary.BigEndian.Uint16(head[4:])), int(binary.BigEndian.Uint32(head[8:]))
-	}
-	answer := func(id int, body ...byte) {
-		frame := binary.BigEndian.AppendUint32(nil, uint32(4+len(body)))
-		frame = binary.BigEndian.AppendUint32(frame, uint32(id))
-		_, err := there.Write(append(frame, body...))
-		require.NoError(t, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		next := func() (key, id int) {
+			head := make([]byte, 12)
+			_, err := io.ReadFull(there, head)
+			require.NoError(t, err)
+			_, err = io.CopyN(io.Discard, there, int64(binary.BigEndian.Uint32(head))-8)
+			require.NoError(t, err)
+			return int(binary.BigEndian.Uint16(head[4:])), int(binary.BigEndian.Uint32(head[8:]))
+		}
+		answer := func(id int, body ...byte) {
+			frame := binary.BigEndian.AppendUint32(nil, uint32(4+len(body)))
+			frame = binary.BigEndian.AppendUint32(frame, uint32(id))
+			_, err := there.Write(append(frame, body...))
+			require.NoError(t, err)
+		}
 
-	cfg := Config{Cluster: wire.Cluster{
-		SASL: &wire.SASL{Mechanism: "PLAIN", Username: "u", Password: func() (string, error) { return "p", nil }},
-		Dial: func(context.Context, string, string) (net.Conn, error) { return here, nil },
-	}}
-	cfg.setDefaults()
-	dialed := make(chan *wire.Conn)
-	go func() {
-		w, err := wire.Dial(t.Context(), &cfg.Cluster, "broker:1")
-		assert.NoError(t, err)
-		dialed <- w
-	}()
-	key, id := next()
-	require.Equal(t, int(protocol.ApiVersions), key)
-	answer(id, apiVersions(protocol.Produce, 8, protocol.Metadata, 1, protocol.InitProducerId, 0,
-		protocol.SaslHandshake,
-		1, protocol.SaslAuthenticate, 1)...)
-	key, id = next()
-	require.Equal(t, int(protocol.SaslHandshake), key)
-	answer(id, 0, 0, 0, 0, 0, 0)
-	key, id = next()
-	require.Equal(t, int(protocol.SaslAuthenticate), key)
-	answer(id, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x0b, 0xb8) // for 3 s: the first request is in time
-	w := <-dialed
-	c, err := newConn(w, &cfg)
-	require.NoError(t, err)
-	ctx, cut := context.WithCancelCause(t.Context())
-	c.cut = cut
-	answers := make(chan int32, 2)
-	ended := make(chan error)
-	go func() {
-		ended <- c.run(ctx, func(r *request, _ *wire.ProduceAnswer) error { answers <- r.id; return nil })
-	}()
+		cfg := Config{Cluster: wire.Cluster{
+			SASL: &wire.SASL{Mechanism: "PLAIN", Username: "u", Password: func() (string, error) { return "p", nil }},
+			Dial: func(context.Context, string, string) (net.Conn, error) { return here, nil },
+		}}
+		cfg.setDefaults()
+		dialed := make(chan *wire.Conn)
+		go func() {
+			w, err := wire.Dial(t.Context(), &cfg.Cluster, "broker:1")
+			assert.NoError(t, err)
+			dialed <- w
+		}()
+		key, id := next()
+		require.Equal(t, int(protocol.ApiVersions), key)
+		answer(id, apiVersions(protocol.Produce, 8, protocol.Metadata, 1, protocol.InitProducerId, 0,
+			protocol.SaslHandshake,
+			1, protocol.SaslAuthenticate, 1)...)
+		key, id = next()
+		require.Equal(t, int(protocol.SaslHandshake), key)
+		answer(id, 0, 0, 0, 0, 0, 0)
+		key, id = next()
+		require.Equal(t, int(protocol.SaslAuthenticate), key)
+		answer(id, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x0b, 0xb8) // for 3 s: the first request is in time
+		w := <-dialed
+		c, err := newConn(w, &cfg)
+		require.NoError(t, err)
+		ctx, cut := context.WithCancelCause(t.Context())
+		c.cut = cut
+		answers := make(chan int32, 2)
+		ended := make(chan error)
+		go func() {
+			ended <- c.run(ctx, func(r *request, _ *wire.ProduceAnswer) error { answers <- r.id; return nil })
+		}()
 
-	part := &partition{topic: &topic{name: "t"}}
-	request := func() *request {
-		b := newBatch(part)
-		b.append(&router.Record{Value: []byte("v")}, 1, 1000)
-		return &request{batches: []*batch{b}}
-	}
-	c.send <- request()
-	_, first := next()
-	require.Eventually(t, w.RenewalDue, testPatience, time.Millisecond)
-	c.send <- request()
-	require.NoError(t, there.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
-	_, err = there.Read(make([]byte, 1))
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the first request is not answered yet")
-	require.NoError(t, there.SetReadDeadline(time.Time{}))
-	answer(first, 0, 0, 0, 0, 0, 0, 0, 0)
-	key, id = next()
-	require.Equal(t, int(protocol.SaslHandshake), key)
-	answer(id, 0, 0, 0, 0, 0, 0)
-	key, id = next()
-	require.Equal(t, int(protocol.SaslAuthenticate), key)
-	require.NoError(t, there.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
-	_, err = there.Read(make([]byte, 1))
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the second request waits")
-	require.NoError(t, there.SetReadDeadline(time.Time{}))
-	answer(id, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xea, 0x60) // for a minute
-	key, id = next()
-	require.Equal(t, int(protocol.Produce), key)
-	answer(id, 0, 0, 0, 0, 0, 0, 0, 0)
-	require.Equal(t, int32(first), <-answers)
-	require.Equal(t, int32(id), <-answers)
-	require.False(t, w.RenewalDue())
-	cut(nil)
-	require.Error(t, <-ended)
+		part := &partition{topic: &topic{name: "t"}}
+		request := func() *request {
+			b := newBatch(part)
+			b.append(&router.Record{Value: []byte("v")}, 1, 1000)
+			return &request{batches: []*batch{b}}
+		}
+		c.send <- request()
+		_, first := next()
+		require.Eventually(t, w.RenewalDue, testPatience, time.Millisecond)
+		c.send <- request()
+		require.NoError(t, there.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+		_, err = there.Read(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the first request is not answered yet")
+		require.NoError(t, there.SetReadDeadline(time.Time{}))
+		answer(first, 0, 0, 0, 0, 0, 0, 0, 0)
+		key, id = next()
+		require.Equal(t, int(protocol.SaslHandshake), key)
+		answer(id, 0, 0, 0, 0, 0, 0)
+		key, id = next()
+		require.Equal(t, int(protocol.SaslAuthenticate), key)
+		require.NoError(t, there.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+		_, err = there.Read(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the second request waits")
+		require.NoError(t, there.SetReadDeadline(time.Time{}))
+		answer(id, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xea, 0x60) // for a minute
+		key, id = next()
+		require.Equal(t, int(protocol.Produce), key)
+		answer(id, 0, 0, 0, 0, 0, 0, 0, 0)
+		require.Equal(t, int32(first), <-answers)
+		require.Equal(t, int32(id), <-answers)
+		require.False(t, w.RenewalDue())
+		cut(nil)
+		require.Error(t, <-ended)
+	})
 }

@@ -79,7 +79,7 @@ func TestTagsTellWhereARecordIs(t *testing.T) {
 // where reads a topic with another client: value -> partition/offset.
 func where(t *testing.T, c *kfake.Cluster, topic string, n int) map[string]string {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.Dialer(dial), kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topic),
+	client, err := newClient(c.ListenAddrs(), kgo.ConsumeTopics(topic),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	require.NoError(t, err)
 	defer client.Close()

@@ -114,7 +114,7 @@ func (r *rig) timed(timestamps ...int64) (size int64) {
 // stamps are the topic's records: their timestamps, and what the header says they were.
 func (r *rig) stamps(n int) (at []time.Time, original []string) {
 	r.t.Helper()
-	cl, err := kgo.NewClient(kgo.Dialer(dial), kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics("t"),
+	cl, err := newClient(r.cluster.ListenAddrs(), kgo.ConsumeTopics("t"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(50*time.Millisecond),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	require.NoError(r.t, err)

@@ -72,7 +72,7 @@ func (r *rig) checkCommitted() {
 // committed reads with read_committed until n records and then, for a moment, whether there are more.
 func committed(t testing.TB, c *kfake.Cluster, topic string, n int) []string {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.Dialer(dial), kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topic),
+	cl, err := newClient(c.ListenAddrs(), kgo.ConsumeTopics(topic),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(20*time.Millisecond))
 	require.NoError(t, err)
