@@ -65,13 +65,13 @@ func keyed(part *partition, keys ...string) *batch {
 	return b
 }
 
-// wait is how long the partition waits: the shortest and the longest that it could have drawn.
+// wait is, in a bubble, how long the partition waits: the shortest and the longest that it could have drawn.
 func (part *partition) wait(t *testing.T, longest time.Duration) {
 	t.Helper()
 	require.True(t, part.waiting)
 	left := time.Until(part.retryAt)
 	require.LessOrEqual(t, left, longest)
-	require.GreaterOrEqual(t, left, longest/2-time.Second/4)
+	require.GreaterOrEqual(t, left, longest/2)
 }
 
 // Every delay between half of the bound and the bound comes up, and no other.

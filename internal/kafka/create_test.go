@@ -104,10 +104,10 @@ func TestCreateTopicRefused(t *testing.T) {
 				require.Contains(t, trouble.Sentence, test.sentence)
 				require.NotContains(t, trouble.Sentence, "\n")
 				require.Contains(t, trouble.Wait().Remedy().String(), test.remedy)
-				before, began := asked.Load(), time.Now()
+				before := asked.Load()
 				time.Sleep(300 * time.Millisecond) // slow is 30 to 60 ms here, metadata every 20 ms
 				again := asked.Load() - before
-				require.Less(t, float64(again), 11*max(1, time.Since(began).Seconds()/0.3), "no hot loop")
+				require.Less(t, int(again), 11, "no hot loop")
 				refusing.Store(false)
 				<-done
 				r.check()

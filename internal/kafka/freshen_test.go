@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -138,17 +139,19 @@ func TestRestampsWithinTheLimit(t *testing.T) {
 
 // Timestamps that the topic refuses are renewed once at once, and then slowly.
 func TestRefusedTimestampsAreRenewed(t *testing.T) {
-	p := still(t)
-	part := p.partitions(1)[0]
-	keyed(part, "a")
-	cause := wire.VerdictOf(wire.InvalidTimestamp)
-	part.topic.described = true
-	require.NoError(t, p.refusedTimestamp(part, cause))
-	require.False(t, part.waiting)
-	require.False(t, part.topic.described)
-	require.True(t, part.queued[0].refusedTimes)
-	require.NoError(t, p.refusedTimestamp(part, cause))
-	part.wait(t, p.cfg.pace.slow)
+	synctest.Test(t, func(t *testing.T) {
+		p := still(t)
+		part := p.partitions(1)[0]
+		keyed(part, "a")
+		cause := wire.VerdictOf(wire.InvalidTimestamp)
+		part.topic.described = true
+		require.NoError(t, p.refusedTimestamp(part, cause))
+		require.False(t, part.waiting)
+		require.False(t, part.topic.described)
+		require.True(t, part.queued[0].refusedTimes)
+		require.NoError(t, p.refusedTimestamp(part, cause))
+		part.wait(t, p.cfg.pace.slow)
+	})
 }
 
 // The original timestamp is taken out of the headers wherever it is, and no second one is added.

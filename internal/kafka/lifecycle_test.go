@@ -185,10 +185,10 @@ func TestNotAuthorized(t *testing.T) {
 		go func() { defer close(done); r.produce("t", "k") }()
 		require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == wire.NotAuthorized },
 			testPatience, time.Millisecond)
-		before, began := h.Hits(), time.Now()
+		before := h.Hits()
 		time.Sleep(200 * time.Millisecond) // ten times the interval
 		asked := h.Hits() - before
-		require.LessOrEqual(t, float64(asked), 15*max(1, time.Since(began).Seconds()/0.2), "the sleep may last longer")
+		require.LessOrEqual(t, asked, 15)
 		h.Remove()
 		<-done
 		r.check()

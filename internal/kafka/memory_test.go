@@ -15,8 +15,8 @@ import (
 )
 
 // memory is the network between producers and the clusters of newCluster: in a bubble of testing/synctest no time
-// passes while somebody waits for a real socket. Batches that such a test takes apart are not of zstd: its decoders come
-// from a pool of the process and hold channels, which are of the bubble that made them.
+// passes while somebody waits for a real socket. Batches that such a test takes apart are not of zstd: its decoders
+// come from a pool of the process and hold channels, which are of the bubble that made them.
 var (
 	memory kfake.VirtualNetwork
 	ports  atomic.Int32

@@ -391,8 +391,9 @@ func TestBeginIsGivenUp(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(1, "a"))
 		wait := make(chan struct{})
 		asked := make(chan struct{})
+		var once sync.Once // the second Begin may ask again
 		c.ControlKey(int16(kmsg.InitProducerID), func(kmsg.Request) (kmsg.Response, error, bool) {
-			close(asked)
+			once.Do(func() { close(asked) })
 			<-wait
 			return nil, nil, false
 		})

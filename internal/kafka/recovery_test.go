@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -37,26 +38,28 @@ func TestRecoversByCause(t *testing.T) {
 		"fenced":                      {verdict(wire.Fenced), 1, 100, 0, 0, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := still(t)
-			part := p.partitions(1)[0]
-			b := keyed(part, "a")
-			part.take(p.id)
-			part.rewind()
-			b.payload = test.size - wire.HeaderSize
-			part.attempt = test.attempt
-			p.recoverFrom(part, test.cause, test.again)
-			require.Equal(t, test.fatal, p.fatal != nil)
-			if test.fatal {
-				require.Equal(t, fault.Operator, fault.KindOf(p.fatal))
-			}
-			require.Equal(t, test.epoch, p.id.epoch)
-			if test.wait == 0 {
-				require.False(t, part.waiting)
-				return
-			}
-			part.wait(t, test.wait)
-			require.Equal(t, test.attempt+1, part.attempt)
-			require.Contains(t, p.waiting, part)
+			synctest.Test(t, func(t *testing.T) {
+				p := still(t)
+				part := p.partitions(1)[0]
+				b := keyed(part, "a")
+				part.take(p.id)
+				part.rewind()
+				b.payload = test.size - wire.HeaderSize
+				part.attempt = test.attempt
+				p.recoverFrom(part, test.cause, test.again)
+				require.Equal(t, test.fatal, p.fatal != nil)
+				if test.fatal {
+					require.Equal(t, fault.Operator, fault.KindOf(p.fatal))
+				}
+				require.Equal(t, test.epoch, p.id.epoch)
+				if test.wait == 0 {
+					require.False(t, part.waiting)
+					return
+				}
+				part.wait(t, test.wait)
+				require.Equal(t, test.attempt+1, part.attempt)
+				require.Contains(t, p.waiting, part)
+			})
 		})
 	}
 }

@@ -31,22 +31,24 @@ func aRefused(t *testing.T, cause wire.Verdict, change ...func(*Config)) (*Produ
 
 // A refused record waits for its decision, and its topic's limit is asked for where that is the cause.
 func TestARefusedRecordWaits(t *testing.T) {
-	for name, asks := range map[string]bool{"MESSAGE_TOO_LARGE": true, "INVALID_RECORD": false} {
-		p, part := aRefused(t, verdictNamed(name))
-		require.Equal(t, 1, part.attempt)
-		require.NotNil(t, part.refused)
-		require.Equal(t, []*partition{part}, p.refusals)
-		require.True(t, poked(p.asks))
-		part.topic.described = true
-		p.refuse(part, verdictNamed(name))
-		require.Equal(t, !asks, part.topic.described, name)
-	}
-	p := still(t)
-	part := p.partitions(1)[0]
-	keyed(part, "a")
-	p.refuse(part, verdictNamed("INVALID_RECORD"))
-	require.Nil(t, part.refused)
-	part.wait(t, p.cfg.pace.slow)
+	synctest.Test(t, func(t *testing.T) {
+		for name, asks := range map[string]bool{"MESSAGE_TOO_LARGE": true, "INVALID_RECORD": false} {
+			p, part := aRefused(t, verdictNamed(name))
+			require.Equal(t, 1, part.attempt)
+			require.NotNil(t, part.refused)
+			require.Equal(t, []*partition{part}, p.refusals)
+			require.True(t, poked(p.asks))
+			part.topic.described = true
+			p.refuse(part, verdictNamed(name))
+			require.Equal(t, !asks, part.topic.described, name)
+		}
+		p := still(t)
+		part := p.partitions(1)[0]
+		keyed(part, "a")
+		p.refuse(part, verdictNamed("INVALID_RECORD"))
+		require.Nil(t, part.refused)
+		part.wait(t, p.cfg.pace.slow)
+	})
 }
 
 // The limit is waited for as long as a request may take, whatever else happens meanwhile.

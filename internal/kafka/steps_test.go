@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -133,59 +134,64 @@ func TestStepsOfATransaction(t *testing.T) {
 
 // A mark that no record takes along is kept by a transaction of its own, after a while.
 func TestKeepsAMarkAlone(t *testing.T) {
-	now := time.Now()
-	late, again := now.Add(time.Hour), now.Add(markQuiet)
-	for name, test := range map[string]struct {
-		set   func(p *Producer, x *transactions)
-		next  time.Time
-		quiet time.Time
-		ends  bool
-	}{
-		"it is time":   {func(*Producer, *transactions) {}, late, time.Time{}, true},
-		"none waits":   {func(_ *Producer, x *transactions) { x.quiet = time.Time{} }, late, time.Time{}, false},
-		"kept already": {func(_ *Producer, x *transactions) { x.kept = 7 }, late, time.Time{}, false},
-		"not yet": {
-			func(_ *Producer, x *transactions) { x.quiet = now.Add(1) }, now.Add(1), now.Add(1), false,
-		},
-		"not begun":         {func(p *Producer, _ *transactions) { p.own.begun = false }, again, again, false},
-		"fenced":            {func(p *Producer, _ *transactions) { p.own.fenced = true }, again, again, false},
-		"recovering":        {func(p *Producer, _ *transactions) { p.restarting = true }, again, again, false},
-		"another one ends":  {func(_ *Producer, x *transactions) { x.filling = &transaction{} }, again, again, false},
-		"there are records": {func(_ *Producer, x *transactions) { x.live.records = 1 }, again, again, false},
-	} {
-		p, x := transacting(t)
-		x.mark.Writes, x.kept, x.quiet, x.latest = 7, 6, now, at(5)
-		test.set(p, x)
-		live := x.live
-		require.Equal(t, test.next, p.sealMark(now, late), name)
-		require.Equal(t, test.quiet, x.quiet, name)
-		require.Equal(t, test.ends, live.sealed, name)
-		if test.ends {
-			require.Equal(t, []any{at(5), int64(7), now}, []any{live.last, live.writes, live.began})
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		late, again := now.Add(time.Hour), now.Add(markQuiet)
+		for name, test := range map[string]struct {
+			set   func(p *Producer, x *transactions)
+			next  time.Time
+			quiet time.Time
+			ends  bool
+		}{
+			"it is time":   {func(*Producer, *transactions) {}, late, time.Time{}, true},
+			"none waits":   {func(_ *Producer, x *transactions) { x.quiet = time.Time{} }, late, time.Time{}, false},
+			"kept already": {func(_ *Producer, x *transactions) { x.kept = 7 }, late, time.Time{}, false},
+			"not yet": {
+				func(_ *Producer, x *transactions) { x.quiet = now.Add(1) }, now.Add(1), now.Add(1), false,
+			},
+			"not begun":  {func(p *Producer, _ *transactions) { p.own.begun = false }, again, again, false},
+			"fenced":     {func(p *Producer, _ *transactions) { p.own.fenced = true }, again, again, false},
+			"recovering": {func(p *Producer, _ *transactions) { p.restarting = true }, again, again, false},
+			"another one ends": {
+				func(_ *Producer, x *transactions) { x.filling = &transaction{} },
+				again, again, false,
+			},
+			"there are records": {func(_ *Producer, x *transactions) { x.live.records = 1 }, again, again, false},
+		} {
+			p, x := transacting(t)
+			x.mark.Writes, x.kept, x.quiet, x.latest = 7, 6, now, at(5)
+			test.set(p, x)
+			live := x.live
+			require.Equal(t, test.next, p.sealMark(now, late), name)
+			require.Equal(t, test.quiet, x.quiet, name)
+			require.Equal(t, test.ends, live.sealed, name)
+			if test.ends {
+				require.Equal(t, []any{at(5), int64(7), now}, []any{live.last, live.writes, live.began})
+			}
 		}
-	}
-	p, x := transacting(t)
-	p.Remember(Mark{Writes: 8})
-	first := x.quiet
-	require.WithinDuration(t, time.Now().Add(markQuiet), first, markQuiet/2)
-	p.Remember(Mark{Writes: 9})
-	require.Equal(t, first, x.quiet, "the first sets the time")
-	require.EqualValues(t, 9, x.mark.Writes)
-	still(t).Remember(Mark{Writes: 8})
-	for name, set := range map[string]func(){
-		"kept": func() { x.kept = 9 }, "not begun": func() { x.kept, p.own.begun = 8, false },
-		"over": func() { p.own.begun, p.over = true, true },
-	} {
-		_ = name
-		set()
-		require.NoError(t, p.Remembered(t.Context()))
-	}
-	p.over, x.kept = false, 8
-	p.own.begun = true
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, p.Remembered(ended), context.Canceled)
-	require.NoError(t, still(t).Remembered(ended))
+		p, x := transacting(t)
+		p.Remember(Mark{Writes: 8})
+		first := x.quiet
+		require.Equal(t, time.Now().Add(markQuiet), first)
+		p.Remember(Mark{Writes: 9})
+		require.Equal(t, first, x.quiet, "the first sets the time")
+		require.EqualValues(t, 9, x.mark.Writes)
+		still(t).Remember(Mark{Writes: 8})
+		for name, set := range map[string]func(){
+			"kept": func() { x.kept = 9 }, "not begun": func() { x.kept, p.own.begun = 8, false },
+			"over": func() { p.own.begun, p.over = true, true },
+		} {
+			_ = name
+			set()
+			require.NoError(t, p.Remembered(t.Context()))
+		}
+		p.over, x.kept = false, 8
+		p.own.begun = true
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, p.Remembered(ended), context.Canceled)
+		require.NoError(t, still(t).Remembered(ended))
+	})
 }
 
 // What follows a commit, and an abort.

@@ -23,6 +23,9 @@ type source struct {
 	asked int
 }
 
+// fetch takes its time.
+//
+//waits:bubble
 func (s *source) fetch(context.Context) (wire.Token, error) {
 	s.asked++
 	time.Sleep(cmp.Or(s.takes, time.Second))
