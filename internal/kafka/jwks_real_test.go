@@ -134,7 +134,7 @@ func TestRealSignedTokens(t *testing.T) {
 				Topic: "signed", Partition: -1, Key: []byte{byte(sent)}, Value: fmt.Append(nil, sent),
 			}, 1, at(uint64(sent+1))))
 			p.Flush()
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond) //waits:ok the pace of a writer
 		}
 	}
 	produce(3 * time.Second)

@@ -53,7 +53,7 @@ func TestForgottenFlush(t *testing.T) {
 		r := newRig(t, newCluster(t, kfake.SeedTopics(1, "t")))
 		r.warm()
 		r.produce("t", "k")
-		require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[2] == 1 }, 10*time.Second,
+		require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[2] == 1 }, testPatience,
 			10*time.Millisecond)
 	})
 }

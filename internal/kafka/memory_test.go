@@ -59,7 +59,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lateConn{Conn: nc, closed: make(chan struct{})}, nil
+	return &delayedConn{Conn: nc, closed: make(chan struct{})}, nil
 }
 
 // newClient is the other client, which says nothing about itself to the brokers: that takes longer than the tests.
@@ -67,14 +67,14 @@ func newClient(brokers []string, opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(opts, kgo.SeedBrokers(brokers...), kgo.Dialer(dial), kgo.DisableClientMetrics())...)
 }
 
-// lateConn takes time to deliver, as a network does: what comes after has a later time.
-type lateConn struct {
+// delayedConn takes time to deliver, as a network does: what comes after has a later time.
+type delayedConn struct {
 	net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-func (c *lateConn) Write(p []byte) (int, error) {
+func (c *delayedConn) Write(p []byte) (int, error) {
 	select {
 	case <-time.After(100 * time.Microsecond):
 	case <-c.closed:
@@ -82,7 +82,7 @@ func (c *lateConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-func (c *lateConn) Close() error {
+func (c *delayedConn) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	return c.Conn.Close()
 }

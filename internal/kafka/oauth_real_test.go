@@ -138,7 +138,7 @@ func tokensEnd(t *testing.T, c *kafka.Cluster, topic string, tx *Transactions) {
 			}, 1, at(uint64(sent+1))))
 			p.Mark()
 			p.Flush()
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) //waits:ok the pace of a writer
 		}
 	}
 	produce(time.Second)

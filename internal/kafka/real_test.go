@@ -51,7 +51,7 @@ func sequenceWraps(t *testing.T, c *kafka.Cluster, topic string, before int32) {
 		_, err := c.Admin().AlterTopicConfigs(t.Context(),
 			[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr(bytes)}}, topic)
 		require.NoError(t, err)
-		time.Sleep(500 * time.Millisecond) // for the log to hear of it
+		time.Sleep(500 * time.Millisecond) //waits:ok nothing tells when the log has heard of its topic's setting
 	}
 	limit("100000")
 	skip, err := c.Count(t.Context(), topic)
@@ -138,7 +138,7 @@ func BenchmarkClients(b *testing.B) {
 				for bytes.Add(int64(rec.Size())) > 32<<20 {
 					bytes.Add(-int64(rec.Size()))
 					p.Flush()
-					time.Sleep(time.Millisecond)
+					time.Sleep(time.Millisecond) //waits:ok a benchmark's window is full
 				}
 				if err := p.Produce(ctx, &rec, uint64(i)); err != nil {
 					b.Fatal(err)

@@ -25,7 +25,7 @@ type lateConn struct{ net.Conn }
 
 func (c lateConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	time.Sleep(30 * time.Millisecond)
+	time.Sleep(30 * time.Millisecond) //waits:ok the delay of a network
 	return n, err
 }
 
@@ -125,7 +125,7 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 	r.whole()
 	r.drain()
 	alter(of.low)
-	time.Sleep(500 * time.Millisecond) // for the log to hear of it
+	time.Sleep(500 * time.Millisecond) //waits:ok nothing tells when the log has heard of its topic's setting
 
 	most := 0
 	for i := 1; i <= 400; i++ {
@@ -133,6 +133,7 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 		most = max(most, r.inFlight())
 	}
 	r.whole()
+	//waits:ok looks until it is so, or the context ends
 	for ; most < 5 && asked.Load() == 0 && ctx.Err() == nil; time.Sleep(time.Millisecond) {
 		most = max(most, r.inFlight()) // with transactions nothing flies before the partition is added
 	}

@@ -113,7 +113,7 @@ func TestRealAuthenticatesAgain(t *testing.T) {
 					}, 1, pos))
 				p.Mark()
 				p.Flush()
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) //waits:ok the pace of a writer
 				if settled == 0 && time.Since(began) > time.Second {
 					settled, renewals = opened.Load(), passwords.Load()
 				}

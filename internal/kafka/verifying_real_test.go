@@ -24,6 +24,7 @@ func TestRealTransactionsAreQuiet(t *testing.T) {
 	r.transact(5, "t")
 	r.drain()
 	logs.TakeAll() // a cluster that has just started creates its coordinators now
+	//waits:ok half a minute of transactions is the test
 	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		r.transact(40, "t")
 	}
