@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -92,64 +93,66 @@ func TestNotStaged(t *testing.T) {
 
 // The stage changes nothing about what is sent: batches, their sizes and what the caller gets back are the same.
 func TestStageChangesNothing(t *testing.T) {
-	for _, transactional := range []bool{false, true} {
-		seed, now := rand.Uint64(), time.Now().UnixMilli()
-		run := func(from int64) *Producer {
-			r := rand.New(rand.NewPCG(seed, 0))
-			p := still(t, func(cfg *Config) {
-				cfg.stageFrom, cfg.MaxBatchBytes = from, 3000
+	synctest.Test(t, func(t *testing.T) { // marks end a transaction that has become old
+		for _, transactional := range []bool{false, true} {
+			seed, now := rand.Uint64(), time.Now().UnixMilli()
+			run := func(from int64) *Producer {
+				r := rand.New(rand.NewPCG(seed, 0))
+				p := still(t, func(cfg *Config) {
+					cfg.stageFrom, cfg.MaxBatchBytes = from, 3000
+					if transactional {
+						exactlyOnce("first")(cfg)
+					}
+				})
 				if transactional {
-					exactlyOnce("first")(cfg)
+					p.own.begun, p.ctx = true, t.Context()
 				}
-			})
+				parts := p.partitions(5)
+				p.inUse.Store(5)
+				parts[0].topic.look()
+				for i := range 2000 {
+					rec := router.Record{
+						Topic: "t", Partition: int32(r.IntN(20)) - 19, Key: fmt.Appendf(nil, "key-%d", r.IntN(40)),
+						Value: make([]byte, r.IntN(1200)), Timestamp: now - int64(r.IntN(1000)),
+					}
+					rec.Partition = max(rec.Partition, -1)
+					if r.IntN(50) == 0 {
+						rec.Tag = i
+					}
+					if r.IntN(3) == 0 {
+						rec.Headers = []router.Header{{Key: "header", Value: []byte("value")}, {Key: "null"}}
+					}
+					require.NoError(t, p.ProduceAt(t.Context(), &rec, uint64(i), at(uint64(i))))
+					if r.IntN(100) == 0 {
+						p.Mark()
+					}
+				}
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return p
+			}
+			want, got := run(math.MaxInt64), run(1)
+			require.Equal(t, want.produced, got.produced)
 			if transactional {
-				p.own.begun, p.ctx = true, t.Context()
+				w, g := want.tx.filling, got.tx.filling
+				require.Equal(t, []any{w.records, w.bytes, w.last}, []any{g.records, g.bytes, g.last})
 			}
-			parts := p.partitions(5)
-			p.inUse.Store(5)
-			parts[0].topic.look()
-			for i := range 2000 {
-				rec := router.Record{
-					Topic: "t", Partition: int32(r.IntN(20)) - 19, Key: fmt.Appendf(nil, "key-%d", r.IntN(40)),
-					Value: make([]byte, r.IntN(1200)), Timestamp: now - int64(r.IntN(1000)),
-				}
-				rec.Partition = max(rec.Partition, -1)
-				if r.IntN(50) == 0 {
-					rec.Tag = i
-				}
-				if r.IntN(3) == 0 {
-					rec.Headers = []router.Header{{Key: "header", Value: []byte("value")}, {Key: "null"}}
-				}
-				require.NoError(t, p.ProduceAt(t.Context(), &rec, uint64(i), at(uint64(i))))
-				if r.IntN(100) == 0 {
-					p.Mark()
+			for i, part := range want.topics["t"].partitions {
+				other := got.topics["t"].partitions[i]
+				require.Equal(t, part.pending, other.pending, "seed %d", seed)
+				part.seal()
+				other.seal()
+				require.Len(t, other.queued, len(part.queued), "seed %d", seed)
+				for j, b := range part.queued {
+					o := other.queued[j]
+					require.Equal(t, []any{b.records, b.payload, b.window, b.firstTimestamp, b.maxTimestamp},
+						[]any{o.records, o.payload, o.window, o.firstTimestamp, o.maxTimestamp}, "seed %d", seed)
+					require.Equal(t, b.tickets, o.tickets)
+					require.Equal(t, b.tags, o.tags)
+					all := func(b *batch) []byte { return slices.Concat(slices.Collect(b.chunks())...) }
+					require.Equal(t, all(b), all(o))
 				}
 			}
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return p
 		}
-		want, got := run(math.MaxInt64), run(1)
-		require.Equal(t, want.produced, got.produced)
-		if transactional {
-			w, g := want.tx.filling, got.tx.filling
-			require.Equal(t, []any{w.records, w.bytes, w.last}, []any{g.records, g.bytes, g.last})
-		}
-		for i, part := range want.topics["t"].partitions {
-			other := got.topics["t"].partitions[i]
-			require.Equal(t, part.pending, other.pending, "seed %d", seed)
-			part.seal()
-			other.seal()
-			require.Len(t, other.queued, len(part.queued), "seed %d", seed)
-			for j, b := range part.queued {
-				o := other.queued[j]
-				require.Equal(t, []any{b.records, b.payload, b.window, b.firstTimestamp, b.maxTimestamp},
-					[]any{o.records, o.payload, o.window, o.firstTimestamp, o.maxTimestamp}, "seed %d", seed)
-				require.Equal(t, b.tickets, o.tickets)
-				require.Equal(t, b.tags, o.tags)
-				all := func(b *batch) []byte { return slices.Concat(slices.Collect(b.chunks())...) }
-				require.Equal(t, all(b), all(o))
-			}
-		}
-	}
+	})
 }
