@@ -292,8 +292,13 @@ func TestUnknownOutcome(t *testing.T) {
 	outcomes := map[string]func(w http.ResponseWriter){
 		"500": status(http.StatusInternalServerError),
 		"cut": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
-		"hang": func(http.ResponseWriter) {
-			time.Sleep(4 * time.Second) // longer than the timeout of a call
+		"hang": func(w http.ResponseWriter) { // until the call's timeout has closed the connection
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
 		},
 	}
 	for mode, atMostOnce := range modes {

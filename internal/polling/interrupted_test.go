@@ -59,9 +59,11 @@ func TestRelayOutlivesARotation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var rotating atomic.Bool
+			var attempts atomic.Int64
 			x := b.start(func(c *Config) {
 				c.DSN = func() (string, error) {
 					if rotating.Load() {
+						attempts.Add(1)
 						return broken, nil
 					}
 					return b.db.DSN, nil
@@ -76,7 +78,7 @@ func TestRelayOutlivesARotation(t *testing.T) {
 			x.await("it says so", func() bool {
 				return x.logs.FilterMessageSnippet("cannot work with Postgres").Len() > 0 || len(x.end) > 0
 			})
-			time.Sleep(500 * time.Millisecond)
+			x.await("it goes on trying", func() bool { return attempts.Load() >= 10 || len(x.end) > 0 })
 			rotating.Store(false)
 			require.Empty(t, x.end, "it ended")
 			x.awaitPublished()
