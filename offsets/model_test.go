@@ -65,6 +65,7 @@ func shapes(rows int) (all [][]string) {
 func TestModel(t *testing.T) {
 	for _, sel := range selected() {
 		t.Run(sel.mutant.String(), func(t *testing.T) {
+			t.Parallel()
 			began := time.Now()
 			var scenarios, states, taken int
 			for _, txs := range append(shapes(sel.rows), sel.also...) {
