@@ -101,6 +101,9 @@ func (s *search) begin() *world {
 	return w
 }
 
+// take makes a choice.
+//
+//waits:bubble
 func (w *world) take(c choice) {
 	if c.who < 0 {
 		w.naps--
@@ -230,6 +233,8 @@ func (w *world) checkCalls() error {
 }
 
 // finish is what must be true when no actor can go on: all are done, and the next delivery comes to an end.
+//
+//waits:bubble
 func (w *world) finish() error {
 	for _, a := range w.actors {
 		if !a.over && (a.name != operator || a.at != stepStart) {

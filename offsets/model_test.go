@@ -16,7 +16,7 @@ import (
 //
 // All scenarios together have 15 million states and take a minute: OFFSETS_MODEL=full. A plain run takes the scenarios
 // of up to three rows and some scenarios of six rows, 2 million states. The search has one goroutine, so the race
-// detector only makes it twenty times slower: with the detector a run takes still fewer scenarios.
+// detector only makes it twenty times slower: with the detector, and with -short, a run takes still fewer scenarios.
 
 // underRace is set by race_test.go.
 var underRace bool
@@ -32,7 +32,7 @@ func selected() []selection {
 	switch {
 	case os.Getenv("OFFSETS_MODEL") == "full":
 		return []selection{{mutant: faithful, rows: 6}, {mutant: faithfulRewinding, rows: 3}}
-	case underRace:
+	case underRace, testing.Short():
 		return []selection{
 			{mutant: faithful, rows: 1, also: [][]string{{"a", "b", ""}, {"ab", "", "a"}, {"", "ab", "b"}}},
 			{mutant: faithfulRewinding, rows: 1},
@@ -65,6 +65,7 @@ func shapes(rows int) (all [][]string) {
 func TestModel(t *testing.T) {
 	for _, sel := range selected() {
 		t.Run(sel.mutant.String(), func(t *testing.T) {
+			t.Parallel()
 			began := time.Now()
 			var scenarios, states, taken int
 			for _, txs := range append(shapes(sel.rows), sel.also...) {

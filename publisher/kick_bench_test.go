@@ -66,6 +66,7 @@ func commitToConsumer(b *testing.B, kick bool) {
 		if n > 0 { // the first one includes connecting
 			took = append(took, time.Since(committed))
 		}
+		//waits:ok the pace of the service that is measured
 		time.Sleep(200 * time.Millisecond)
 	}
 	slices.Sort(took)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -83,6 +85,8 @@ type bed struct {
 	endpoint *httptest.Server
 	timeout  time.Duration // of a call; long, as a slow machine is not what the test is about
 
+	log failures
+
 	mu     sync.Mutex
 	calls  []string // ids, in the order of their arrival
 	answer func(id string, nth int, w http.ResponseWriter)
@@ -125,6 +129,21 @@ func (b *bed) serve(w http.ResponseWriter, r *http.Request) {
 	b.answer(id, nth, w)
 }
 
+// failures is a log of which only the number of warnings is kept: one for each attempt that fails.
+type failures struct{ n atomic.Int64 }
+
+func (*failures) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (f *failures) Handle(context.Context, slog.Record) error      { f.n.Add(1); return nil }
+func (f *failures) WithAttrs([]slog.Attr) slog.Handler             { return f }
+func (f *failures) WithGroup(string) slog.Handler                  { return f }
+
+// awaitFailures waits until so many attempts more have failed.
+func (b *bed) awaitFailures(n int64) {
+	b.Helper()
+	before := b.log.n.Load()
+	require.Eventually(b, func() bool { return b.log.n.Load() >= before+n }, 90*time.Second, 10*time.Millisecond)
+}
+
 func (b *bed) called() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,8 +162,9 @@ func (b *bed) produce(ids ...string) {
 
 // run forwards until the test ends, or stop is called.
 func (b *bed) run(atMostOnce bool) (stop func()) {
-	f, err := New(options(b.broker.Addrs(), b.endpoint.URL+"/hook?key=s3cret", atMostOnce, b.timeout), b.pool,
-		prometheus.NewRegistry())
+	o := options(b.broker.Addrs(), b.endpoint.URL+"/hook?key=s3cret", atMostOnce, b.timeout)
+	o.Consumer.Logger = slog.New(&b.log)
+	f, err := New(o, b.pool, prometheus.NewRegistry())
 	require.NoError(b, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -292,8 +312,13 @@ func TestUnknownOutcome(t *testing.T) {
 	outcomes := map[string]func(w http.ResponseWriter){
 		"500": status(http.StatusInternalServerError),
 		"cut": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
-		"hang": func(http.ResponseWriter) {
-			time.Sleep(4 * time.Second) // longer than the timeout of a call
+		"hang": func(w http.ResponseWriter) { // until the call's timeout has closed the connection
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
 		},
 	}
 	for mode, atMostOnce := range modes {
@@ -328,7 +353,7 @@ func TestOutagesWait(t *testing.T) {
 			require.NoError(t, err)
 			stop := b.run(atMostOnce)
 			b.produce("a")
-			time.Sleep(300 * time.Millisecond) // dozens of attempts
+			b.awaitFailures(12)
 			require.Empty(t, b.called())
 			_, err = b.pool.Exec(t.Context(), "ALTER TABLE away RENAME TO processed_events")
 			require.NoError(t, err)
@@ -339,7 +364,7 @@ func TestOutagesWait(t *testing.T) {
 			b.endpoint.Close()
 			b.run(atMostOnce)
 			b.produce("b")
-			time.Sleep(300 * time.Millisecond)
+			b.awaitFailures(12)
 			var claimed int
 			require.NoError(t, b.pool.QueryRow(t.Context(),
 				"SELECT count(*) FROM processed_events WHERE status = 'COMPLETED'").Scan(&claimed))

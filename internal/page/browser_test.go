@@ -520,9 +520,9 @@ func TestAHiddenTabAsksNothing(t *testing.T) {
 			`true}), document.dispatchEvent(new Event('visibilitychange'))`, on))
 	}
 	hide(true)
-	time.Sleep(3 * time.Second) // what was under way
+	time.Sleep(3 * time.Second) //waits:ok a browser has no other clock; a question that was under way
 	asked := p.asked.Load()
-	time.Sleep(4 * time.Second)
+	time.Sleep(4 * time.Second) //waits:ok nothing happens, for as long as four questions
 	require.Equal(t, asked, p.asked.Load())
 	hide(false)
 	tab.Await(time.Minute,
@@ -571,7 +571,7 @@ func TestCommandsAreCopiedWithTheKeyboard(t *testing.T) {
 		tab.Do(chromedp.KeyEvent("\r"))
 		tab.Await(time.Minute, `/Copied|Selected/.test(window.copied)`)
 		require.Equal(t, label, focused(), "the focus stays while the page is written again")
-		time.Sleep(2500 * time.Millisecond)
+		tab.Await(time.Minute, `!/Copied|Selected/.test(document.body.innerText)`)
 		require.Equal(t, label, focused())
 	}
 }

@@ -68,7 +68,7 @@ func shoot(tab *browser.Tab, span string) {
 		{}, {Dark: true}, {Width: 360, Height: 740, Phone: true}, {Width: 360, Height: 740, Phone: true, Dark: true},
 	} {
 		tab.Show(look)
-		time.Sleep(time.Second) // the charts follow the width
+		time.Sleep(time.Second) //waits:ok the charts follow the width; off without a directory for pictures
 		tab.Screenshot(filepath.Join(dir, fmt.Sprintf("charts-%s-%d-%v.png", span, look.Width, look.Dark)))
 	}
 	tab.Show(browser.Look{})

@@ -133,7 +133,7 @@ func (r *Relay) lookAtHalted(ctx context.Context, c *connection) {
 			case err == nil && !there[h.lane]:
 				s.goOn(r, h.lane)
 				r.signal()
-			case time.Since(h.at) >= lookAgain:
+			case time.Since(h.at) >= r.again:
 				s.lanes.wake(h.lane)
 				r.signal()
 			}

@@ -35,7 +35,7 @@ func columns() Columns {
 	return Columns{Key: "aggregate_id", Sequence: "seq", Published: "published_at", Timestamp: "created_at"}
 }
 
-// bed is an outbox in a database of a test's own, ready to be polled.
+// bed is an outbox in a database of a test's own, ready to be polled. Its tests run in parallel: most of them wait.
 type bed struct {
 	*testing.T
 	db   *testkit.Database
@@ -44,6 +44,7 @@ type bed struct {
 
 func newBed(t *testing.T, version ...string) *bed {
 	t.Helper()
+	t.Parallel()
 	db := testkit.Postgres(t, version...)
 	ddl, err := outbox.Schema(outbox.Options{})
 	require.NoError(t, err)
@@ -252,6 +253,7 @@ func (b *bed) prepare(change ...func(*Config)) *relaying {
 	require.NoError(b, err)
 	fake := &fakeProducer{acked: r.acked, more: make(chan struct{}, 1)}
 	r.producer = fake
+	r.again = 100 * time.Millisecond // a row that was corrected is soon found
 	return &relaying{bed: b, r: r, fake: fake, logs: logs}
 }
 

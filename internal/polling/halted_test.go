@@ -10,12 +10,16 @@ import (
 )
 
 // TestProcessesAgreeOnAHaltedRow: each process that polls halts at the row and says so, and when one of them has passed
-// it, or it was deleted, the others no longer say so a second later.
+// it, or it was deleted, the others soon no longer say so.
 func TestProcessesAgreeOnAHaltedRow(t *testing.T) {
 	b := newBed(t)
 	b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")
 	late := func(c *Config) { c.LookEvery = time.Hour } // at the backlog: halted rows have a clock of their own
-	x, y := b.start(late), b.start(late)
+	x, y := b.prepare(late), b.prepare(late)
+	for _, one := range []*relaying{x, y} {
+		one.r.again = time.Hour // that a row is over is noticed without trying it again
+		one.run()
+	}
 	for _, over := range []func(*relay.HaltedRow){
 		func(h *relay.HaltedRow) {
 			x.r.Decide(relay.Decision{Position: h.Position, EventID: h.EventID, Action: relay.Skip})
@@ -25,13 +29,11 @@ func TestProcessesAgreeOnAHaltedRow(t *testing.T) {
 		b.bad("k")
 		h := x.haltedAt()
 		require.Equal(t, h.Position, y.haltedAt().Position)
-		began := time.Now()
 		over(h)
 		for _, one := range []*relaying{x, y} {
 			one.await("it no longer says so", func() bool { return len(one.r.Halted()) == 0 })
 			one.await("ready", func() bool { ready, _ := one.r.Ready(); return ready })
 		}
-		require.Less(t, time.Since(began), lookAgain-time.Second)
 	}
 	for _, one := range []*relaying{x, y} {
 		require.NoError(t, one.finish())

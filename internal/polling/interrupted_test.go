@@ -19,7 +19,7 @@ func TestRelayLosesItsConnections(t *testing.T) {
 		b.fillMore(300, 30)
 		x.await("some are with the producer", func() bool { return len(x.fake.sent()) > at })
 		b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE "+
-			"'cdc-outbox/polling %'")
+			"'cdc-outbox/polling %' AND datname = current_database()")
 		x.fake.hold(false)
 		x.awaitPublished()
 	}
@@ -44,7 +44,7 @@ func TestRelayStatementTimeout(t *testing.T) {
 	x.await("it says so", func() bool { return x.logs.FilterMessageSnippet("cannot work with Postgres").Len() > 0 })
 	hurried.Store(false)
 	b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE "+
-		"'cdc-outbox/polling %'")
+		"'cdc-outbox/polling %' AND datname = current_database()")
 	x.awaitPublished()
 	require.NoError(t, x.finish())
 	require.Zero(t, ordered(t, x.fake.sent()))
@@ -59,9 +59,11 @@ func TestRelayOutlivesARotation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var rotating atomic.Bool
+			var attempts atomic.Int64
 			x := b.start(func(c *Config) {
 				c.DSN = func() (string, error) {
 					if rotating.Load() {
+						attempts.Add(1)
 						return broken, nil
 					}
 					return b.db.DSN, nil
@@ -71,12 +73,12 @@ func TestRelayOutlivesARotation(t *testing.T) {
 			x.awaitPublished()
 			rotating.Store(true)
 			b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE "+
-				"'cdc-outbox/polling %'")
+				"'cdc-outbox/polling %' AND datname = current_database()")
 			b.fillMore(30, 30)
 			x.await("it says so", func() bool {
 				return x.logs.FilterMessageSnippet("cannot work with Postgres").Len() > 0 || len(x.end) > 0
 			})
-			time.Sleep(500 * time.Millisecond)
+			x.await("it goes on trying", func() bool { return attempts.Load() >= 10 || len(x.end) > 0 })
 			rotating.Store(false)
 			require.Empty(t, x.end, "it ended")
 			x.awaitPublished()

@@ -120,6 +120,9 @@ func (w *world) moves() (all []move) {
 	return all
 }
 
+// take does what the move says.
+//
+//waits:bubble
 func (w *world) take(m move) {
 	w.pass()
 	switch {
@@ -179,6 +182,8 @@ func (w *world) check() error {
 }
 
 // finish lets one more process do what is left: then every row is published and marked.
+//
+//waits:bubble
 func (w *world) finish() error {
 	for _, p := range w.procs {
 		for _, a := range p.actors {
@@ -288,6 +293,7 @@ func follow(sc *scenario, m *mutant, visited map[string]bool, path []move) (othe
 func TestModelOfLanes(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				what, states := searchLanes(sc, &mutant{})
 				require.Empty(t, what)

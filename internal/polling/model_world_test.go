@@ -216,6 +216,9 @@ func (p *process) crash() {
 	synctest.Wait()
 }
 
+// end ends what goes on.
+//
+//waits:bubble
 func (w *world) end() {
 	for _, p := range w.procs {
 		if !p.crashed {

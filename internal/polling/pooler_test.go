@@ -24,8 +24,9 @@ func TestRelayThroughTransactionPooler(t *testing.T) {
 	require.NoError(t, Verify(t.Context(), dsn, theSetup()))
 	x := b.start(func(c *Config) { c.DSN, c.Notify = func() (string, error) { return dsn, nil }, true })
 	for range 20 {
-		b.fillMore(200, 20)
-		time.Sleep(10 * time.Millisecond)
+		sent := len(x.fake.sent())
+		b.fillMore(200, 20) // some of it is published while the next is written
+		x.await("the relay goes on", func() bool { return len(x.fake.sent()) > sent })
 	}
 	x.awaitPublished()
 	x.await("it says that notifications get lost",
@@ -41,9 +42,7 @@ func TestRelayThroughTransactionPooler(t *testing.T) {
 // TestAListeningRelayStopsAtOnce: no cancel request ends the wait of an idle session.
 func TestAListeningRelayStopsAtOnce(t *testing.T) {
 	b := newBed(t)
-	x := b.start(func(c *Config) { c.Notify = true })
+	x := b.start(func(c *Config) { c.Notify, c.DrainLimit = true, time.Hour })
 	x.await("it listens", func() bool { return x.r.Status().Listening })
-	began := time.Now()
-	require.NoError(t, x.finish())
-	require.Less(t, time.Since(began), 5*time.Second, "less than what is in flight has")
+	require.NoError(t, x.finish(), "without the time that what is in flight has")
 }

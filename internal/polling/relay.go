@@ -54,6 +54,7 @@ type Relay struct {
 	wake     chan struct{} // capacity 1: there may be rows
 	scout    chan struct{} // capacity 1: the worker that holds what is in it looks on a clock
 	pause    time.Duration // the scout's
+	again    time.Duration // lookAgain
 
 	heard     atomic.Int64 // when Postgres last answered a worker, Unix nanoseconds; 0 before the first time
 	found     atomic.Bool  // there was work since the scout looked
@@ -78,7 +79,7 @@ func New(cfg Config) (*Relay, error) {
 	r := &Relay{
 		cfg: cfg, log: cfg.Logger, window: offsets.NewWindow(cfg.WindowRecords, cfg.WindowBytes),
 		stopping: make(chan struct{}), wake: make(chan struct{}, 1), scout: make(chan struct{}, 1),
-		state: relay.State{Name: relay.Starting, Since: time.Now()},
+		again: lookAgain, state: relay.State{Name: relay.Starting, Since: time.Now()},
 	}
 	r.badRows = badrow.Handler{
 		Policies: cfg.Policies, Letters: cfg.DeadLetters, Metrics: cfg.Metrics, Logger: cfg.Logger,

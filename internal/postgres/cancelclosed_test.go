@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -26,7 +27,10 @@ func (w *watched) SetDeadline(t time.Time) error {
 
 // TestClosingKeepsItsDeadline: a session breaks while its cancel request is under way, and the server leaves it open.
 // The goroutine of pgconn that closes it waits for the server until a deadline, which must stay.
-func TestClosingKeepsItsDeadline(t *testing.T) {
+func TestClosingKeepsItsDeadline(t *testing.T) { synctest.Test(t, closingKeepsItsDeadline) }
+
+//waits:bubble
+func closingKeepsItsDeadline(t *testing.T) {
 	client, server := net.Pipe()
 	session := &watched{Conn: client}
 	ended := make(chan struct{})
@@ -50,7 +54,7 @@ func TestClosingKeepsItsDeadline(t *testing.T) {
 	_, err = conn.Prepare(ctx, "", "SELECT 1", nil)
 	require.Error(t, err)
 	require.True(t, conn.IsClosed())
-	require.Eventually(t, func() bool { return dials.Load() == 3 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return dials.Load() == 3 }, time.Minute, 10*time.Millisecond)
 	time.Sleep(2 * cancelArrival)
 	require.False(t, session.deadline.Load().IsZero())
 	_ = server.Close()

@@ -21,7 +21,10 @@ func TestBuyingTimeNeverLowersTheLimit(t *testing.T) {
 	m := limitListing.FindStringSubmatch(string(docs.Runbook))
 	require.NotNil(t, m)
 	for _, limit := range []int{1, 20, 200 << 10} { // MB
-		t.Run(fmt.Sprint(limit), func(t *testing.T) { buyTime(t, m[1], m[2] == ";", limit) })
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			t.Parallel()
+			buyTime(t, m[1], m[2] == ";", limit)
+		})
 	}
 }
 

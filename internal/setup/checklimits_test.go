@@ -124,6 +124,7 @@ func TestWALMark(t *testing.T) {
 
 // TestServices takes a real server for each service, marked as the services mark theirs.
 func TestServices(t *testing.T) {
+	t.Parallel() // on a server of its own
 	db := testkit.DedicatedPostgres(t, pgserver.Options{Settings: map[string]string{
 		"wal_level": "replica", "max_replication_slots": "1", "max_wal_senders": "1", "max_slot_wal_keep_size": "1MB",
 		"wal_sender_timeout": "2s",
@@ -199,6 +200,7 @@ func TestServices(t *testing.T) {
 
 // TestSmallLimitIsMeasured: WAL that is written while check looks.
 func TestSmallLimitIsMeasured(t *testing.T) {
+	t.Parallel() // on a server of its own
 	db := testkit.DedicatedPostgres(t, pgserver.Options{Settings: map[string]string{"max_slot_wal_keep_size": "64MB"}})
 	db.Exec(t, setupTableDDL)
 	db.Exec(t, `CREATE TABLE filler (x text)`)
@@ -231,6 +233,7 @@ func TestSmallLimitIsMeasured(t *testing.T) {
 // TestEnsureRoleMayNotReplicate: with publication and slot there, the first that notices would be the walsender, which
 // knows of no service.
 func TestEnsureRoleMayNotReplicate(t *testing.T) {
+	t.Parallel() // on a server of its own
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	db.Exec(t, setupTableDDL)
 	db.Exec(t, `CREATE ROLE app LOGIN; CREATE ROLE rds_replication`)

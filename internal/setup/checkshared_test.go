@@ -22,6 +22,7 @@ func about(findings []preflight.Finding, code string) *preflight.Finding {
 
 // TestCheckNamesASynchronousRelay: the server counts a session that decodes among its standbys.
 func TestCheckNamesASynchronousRelay(t *testing.T) {
+	t.Parallel() // on a server of its own
 	dedicated := testkit.DedicatedPostgres(t, pgserver.Options{})
 	dedicated.Exec(t, setupTableDDL)
 	cfg := planConfig()

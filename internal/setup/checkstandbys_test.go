@@ -15,6 +15,7 @@ import (
 
 // TestCheckSynchronizedStandbySlots: a slot with failover is held back only for the slots that this setting names.
 func TestCheckSynchronizedStandbySlots(t *testing.T) {
+	t.Parallel() // on a server of its own
 	db := testkit.DedicatedPostgres(t, pgserver.Options{Version: "17"})
 	db.Exec(t, setupTableDDL)
 	cfg := planConfig()

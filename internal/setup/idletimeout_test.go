@@ -13,6 +13,7 @@ import (
 
 // Versions differ: from 18 on a slot that no session reads can be lost by the clock alone.
 func TestVersionsIdleTimeoutWarning(t *testing.T) {
+	t.Parallel() // on a server of its own
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	if db.Major() < 18 {
 		t.Skip("the setting came with 18")

@@ -133,6 +133,7 @@ func TestPreflightConnectionIsOneFinding(t *testing.T) {
 }
 
 func TestPreflightOfABareServer(t *testing.T) {
+	t.Parallel() // on a server of its own
 	db := testkit.DedicatedPostgres(t, pgserver.Options{
 		Settings: map[string]string{
 			"wal_level": "replica", "max_replication_slots": "1", "max_slot_wal_keep_size": "64MB",
@@ -197,6 +198,7 @@ func TestPreflightNamesOpenAndPreparedTransactions(t *testing.T) {
 
 // TestSlotInvalidated: with a small max_slot_wal_keep_size the slot is lost after some segments of WAL.
 func TestSlotInvalidated(t *testing.T) {
+	t.Parallel() // on a server of its own
 	db := testkit.DedicatedPostgres(t, pgserver.Options{WALSegment: 1, Settings: map[string]string{
 		"max_slot_wal_keep_size": "2MB", "min_wal_size": "2MB", "max_wal_size": "2MB",
 	}})

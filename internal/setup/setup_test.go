@@ -338,9 +338,13 @@ func TestEnsureNamesTheTransactionsItWaitsFor(t *testing.T) {
 	}
 
 	db.cfg.SlotWait = 0
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // a busy machine takes long for the questions before
-	defer cancel()
-	err = Ensure(ctx, db.DSN, db.cfg, true)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	ended := make(chan error, 1)
+	go func() { ended <- Ensure(ctx, db.DSN, db.cfg, true) }()
+	require.Eventually(t, func() bool { return db.slot(t).Exists }, time.Minute, 10*time.Millisecond, "half-made")
+	cancel(context.DeadlineExceeded)
+	err = <-ended
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	for _, w := range words {
 		require.ErrorContains(t, err, w)

@@ -24,6 +24,9 @@ type server struct {
 	slow  time.Duration // before it answers
 }
 
+// ask answers after a while.
+//
+//waits:bubble
 func (s *server) ask(context.Context) (*Look, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

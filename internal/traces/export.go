@@ -146,7 +146,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	exports, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
-		grace := time.AfterFunc(lastExport, cancel)
+		grace := time.AfterFunc(r.grace, cancel)
 		context.AfterFunc(exports, func() { grace.Stop() })
 	})()
 	defer func() {

@@ -31,6 +31,7 @@ type Recorder struct {
 	out     exporter
 	metrics metrics
 	log     *zap.Logger
+	grace   time.Duration // of the spans that are left at the end
 
 	second time.Time // that taken counts; these two belong to the caller of Sample
 	taken  int
@@ -85,6 +86,7 @@ func New(cfg Config) (*Recorder, error) {
 	}
 	return &Recorder{
 		cfg: cfg, bound: bound, queue: make(chan *Span, cfg.Queue), out: out, log: cfg.Logger,
+		grace: lastExport,
 		metrics: metrics{
 			exported: spans.WithLabelValues("exported"), limited: spans.WithLabelValues("limited"),
 			dropped: spans.WithLabelValues("dropped"), failed: spans.WithLabelValues("failed"),

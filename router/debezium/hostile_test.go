@@ -62,7 +62,8 @@ func TestExpansionIsBounded(t *testing.T) {
 			began := time.Now()
 			_, err := r.Route(debeziumRelation(), row, rowtest.Source)
 			runtime.ReadMemStats(&after)
-			require.Less(t, time.Since(began), 20*time.Second)
+			// Ample for a busy machine with the race detector: without the bounds it would take hours.
+			require.Less(t, time.Since(began), 5*time.Minute)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<30))
 			if c.bad {
 				require.Equal(t, router.BadValue, rowtest.Reason(t, err))

@@ -32,6 +32,9 @@ type receiver struct {
 	during func() // called once, within the first request
 }
 
+// post takes a message, or hangs.
+//
+//waits:bubble
 func (r *receiver) post(ctx context.Context, _ string, body []byte) error {
 	r.mu.Lock()
 	r.tries++
