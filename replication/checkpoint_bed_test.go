@@ -2,6 +2,7 @@ package replication
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -88,6 +90,29 @@ func (s *source) following(t *testing.T) (*Stream, func() error) {
 	return nil, nil
 }
 
+// hears waits until the server has a status update that is younger than the call.
+func (s *source) hears(t testing.TB) {
+	t.Helper()
+	asked := time.Now()
+	conn, err := s.Connect(t.Context(), s.Name)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	require.Eventually(t, func() bool { return s.lastReply(t, conn).After(asked) }, time.Minute, 5*time.Millisecond)
+}
+
+// lastReply is when the status update was sent that the server has heard last; zero where there is none.
+func (s *source) lastReply(t testing.TB, conn *pgx.Conn) time.Time {
+	t.Helper()
+	var at *time.Time
+	err := conn.QueryRow(t.Context(), `SELECT reply_time FROM pg_stat_replication r
+		JOIN pg_replication_slots l ON l.active_pid = r.pid WHERE l.slot_name = $1`, s.Config.Slot).Scan(&at)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && at == nil {
+		return time.Time{}
+	}
+	require.NoError(t, err)
+	return *at
+}
+
 // insert writes one more row.
 func (s *source) insert(t testing.TB) {
 	s.Exec(t, `INSERT INTO outbox SELECT coalesce(max(id), 0) + 1, 'x' FROM outbox`)
@@ -106,13 +131,20 @@ func heldBack(t testing.TB, st *Stream) *fault.Error {
 	return f
 }
 
-// catchesUp waits until everything is reported to the slot.
-func (s *source) catchesUp(t testing.TB, st *Stream) {
+// reads writes one more row and waits until the stream has it.
+func (s *source) reads(t testing.TB, st *Stream) {
+	t.Helper()
 	before := st.lastRow.Load()
 	s.insert(t)
+	require.Eventually(t, func() bool { return st.lastRow.Load() > before }, time.Minute, 5*time.Millisecond)
+}
+
+// catchesUp waits until everything is reported to the slot.
+func (s *source) catchesUp(t testing.TB, st *Stream) {
+	s.reads(t, st)
 	require.Eventually(t, func() bool {
 		since, _ := st.HeldBack()
-		return st.lastRow.Load() > before && since.IsZero() && s.confirmed.Load() > 0 &&
+		return since.IsZero() && s.confirmed.Load() > 0 &&
 			s.flushed(t) >= lsn.LSN(st.lastRow.Load()) && s.flushed(t) <= s.remembered(t)
 	}, time.Minute, 50*time.Millisecond)
 }

@@ -1,14 +1,17 @@
 package replication
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/test/simulation/network"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/port"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -28,11 +31,12 @@ type visit struct {
 	pieces   [][]byte // sent one by one after that; then the connection is closed
 }
 
-// walsender is a fake server on the loopback. It treats its nth connection by the nth visit, and later ones by the
-// last.
+// walsender is a fake server on the loopback, or in memory. It treats its nth connection by the nth visit, and later
+// ones by the last.
 type walsender struct {
 	t      testing.TB
-	ln     net.Listener
+	ln     net.Listener // nil in memory
+	memory *network.Network
 	tls    *tls.Config // nil: plain connections only
 	visits []visit
 	wg     sync.WaitGroup
@@ -55,13 +59,39 @@ func newWalsender(t testing.TB, visits ...visit) *walsender {
 	return w
 }
 
+// newVirtualWalsender is one in memory, for a synctest bubble: waiting between two connections takes no time.
+func newVirtualWalsender(t testing.TB, visits ...visit) *walsender {
+	w := &walsender{t: t, memory: network.New(1), visits: visits}
+	visited := 0
+	w.memory.Listen(virtualAddress, func(conn *network.Conn) {
+		w.wg.Add(1)
+		defer w.wg.Done()
+		visited++ // one at a time: Run has one connection
+		w.talk(conn, w.visits[min(visited, len(w.visits))-1])
+		_ = conn.Close()
+	})
+	t.Cleanup(func() {
+		synctest.Wait()
+		w.wg.Wait()
+	})
+	return w
+}
+
+const virtualAddress = "192.0.2.1:5432"
+
 // config streams from the fake; what was in refused messages about passwords must never be seen.
 func (w *walsender) config(confirmed func() lsn.LSN) Config {
+	address, dial := virtualAddress, (func(context.Context, string, string) (net.Conn, error))(nil)
+	if w.memory != nil {
+		dial = w.memory.Dialer("client")
+	} else {
+		address = w.ln.Addr().String()
+	}
 	return Config{
 		DSN: func() (string, error) {
-			return "postgres://u:s3cret-word@" + w.ln.Addr().String() + "/db?sslmode=disable", nil
+			return "postgres://u:s3cret-word@" + address + "/db?sslmode=disable", nil
 		},
-		Slot: "s", Publication: "p", Confirmed: confirmed,
+		Slot: "s", Publication: "p", Confirmed: confirmed, Dial: dial,
 	}
 }
 
@@ -135,7 +165,12 @@ func (w *walsender) talk(conn net.Conn, v visit) {
 // hangUp ends the connection after all that was sent has arrived: closing it with something unread would throw away
 // what is still in transit to the client.
 func hangUp(conn net.Conn) {
-	_ = conn.(interface{ CloseWrite() error }).CloseWrite()
+	half, ok := conn.(interface{ CloseWrite() error })
+	if !ok { // in memory: what was sent arrives, and the next write is a second away
+		_, _ = conn.Read(make([]byte, 1<<10))
+		return
+	}
+	_ = half.CloseWrite()
 	_, _ = io.Copy(io.Discard, conn)
 }
 

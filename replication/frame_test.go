@@ -16,11 +16,12 @@ import (
 
 // frame is a message of the server with n bytes of body.
 func frame(typ byte, n int) []byte {
-	b := binary.BigEndian.AppendUint32([]byte{typ}, uint32(n+4))
-	for i := range n {
-		b = append(b, byte(i))
+	pattern := make([]byte, 256)
+	for i := range pattern {
+		pattern[i] = byte(i)
 	}
-	return b
+	b := binary.BigEndian.AppendUint32([]byte{typ}, uint32(n+4))
+	return append(b, bytes.Repeat(pattern, n/256+1)[:n]...)
 }
 
 func TestFramesMessagesOfAllSizes(t *testing.T) {

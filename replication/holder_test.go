@@ -54,11 +54,11 @@ func TestConfirmIsWithheld(t *testing.T) {
 			slot = st.Identity().ConfirmedFlush
 			_, err := s.ids(st, 1)
 			require.NoError(t, err)
-			time.Sleep(200 * time.Millisecond) // several updates
+			s.hears(t)
 			require.Equal(t, slot, s.flushed(t))
 			return &fault.Error{Kind: fault.Retry, Err: errors.New("interrupted")}
 		}
-		time.Sleep(200 * time.Millisecond)
+		s.hears(t)
 		require.Equal(t, slot, s.flushed(t))
 		st.Confirm()
 		require.Eventually(t, func() bool { return s.flushed(t) == lsn.LSN(s.confirmed.Load()) }, 30*time.Second,

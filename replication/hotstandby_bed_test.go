@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -102,11 +103,9 @@ func awaitRow(t *testing.T, r *standbyRig, id int) {
 		return
 	}
 	defer conn.Close(context.Background())
-	for there := false; !there && t.Context().Err() == nil; time.Sleep(10 * time.Millisecond) {
-		if err := conn.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM outbox WHERE id = $1)`, id).
-			Scan(&there); err != nil {
-			t.Error(err)
-			return
-		}
-	}
+	assert.Eventually(t, func() bool {
+		var there bool
+		err := conn.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM outbox WHERE id = $1)`, id).Scan(&there)
+		return assert.NoError(t, err) && there
+	}, time.Minute, 10*time.Millisecond)
 }

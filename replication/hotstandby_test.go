@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -189,11 +190,8 @@ func TestStandbyCrashes(t *testing.T) {
 		require.NoError(t, err)
 		r.standby.Kill()
 		r.insertOn(t, r.Server, 51, 60)
-		go func() {
-			for r.standby.Start(context.Background()) != nil && t.Context().Err() == nil {
-				time.Sleep(200 * time.Millisecond)
-			}
-		}()
+		go assert.Eventually(t, func() bool { return r.standby.Start(context.Background()) == nil }, 2*time.Minute,
+			200*time.Millisecond)
 		_, err = s.Receive()
 		for err == nil {
 			_, err = s.Receive()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
@@ -50,54 +51,58 @@ func TestRunLosesNoByteAtHandOver(t *testing.T) {
 }
 
 func TestRunRecoversFromTransientFaults(t *testing.T) {
-	goodbye := errorResponse("57P01", "terminating connection due to administrator command")
-	w := newWalsender(t,
-		visit{refuse: errorResponse("57P03", "the database system is starting up")},
-		visit{refuse: errorResponse("53300", "too many walsenders")},
-		visit{stream: goodbye},
-		visit{stream: nil}, // hangs up
-		visit{start: errorResponse("55006", `replication slot "s" is active for PID 4710`)}, // it looks at the slot
-		visit{start: errorResponse("55006", `replication slot "s" is active for PID 4711`)},
-		visit{start: errorResponse("55006", `replication slot "s" is active for PID 4711`)},
-		visit{stream: commitAt(200)},
-	)
-	var phases []string
-	cfg := w.config(nothingConfirmed)
-	cfg.OnState = func(s State) {
-		if s.Phase == WaitingForSlot {
-			require.Equal(t, 4711, s.HolderPID)
+	synctest.Test(t, func(t *testing.T) {
+		goodbye := errorResponse("57P01", "terminating connection due to administrator command")
+		w := newVirtualWalsender(t,
+			visit{refuse: errorResponse("57P03", "the database system is starting up")},
+			visit{refuse: errorResponse("53300", "too many walsenders")},
+			visit{stream: goodbye},
+			visit{stream: nil}, // hangs up
+			visit{start: errorResponse("55006", `replication slot "s" is active for PID 4710`)}, // it looks at the slot
+			visit{start: errorResponse("55006", `replication slot "s" is active for PID 4711`)},
+			visit{start: errorResponse("55006", `replication slot "s" is active for PID 4711`)},
+			visit{stream: commitAt(200)},
+		)
+		var phases []string
+		cfg := w.config(nothingConfirmed)
+		cfg.OnState = func(s State) {
+			if s.Phase == WaitingForSlot {
+				require.Equal(t, 4711, s.HolderPID)
+			}
+			if s.Phase == Waiting {
+				require.Error(t, s.Err)
+				require.Positive(t, s.RetryIn)
+			}
+			phases = append(phases, s.Phase.String())
 		}
-		if s.Phase == Waiting {
-			require.Error(t, s.Err)
-			require.Positive(t, s.RetryIn)
-		}
-		phases = append(phases, s.Phase.String())
-	}
-	err := Run(t.Context(), cfg, func(_ context.Context, s *Stream) error {
-		_, err := s.Receive()
-		return err
+		err := Run(t.Context(), cfg, func(_ context.Context, s *Stream) error {
+			_, err := s.Receive()
+			return err
+		})
+		require.NoError(t, err)
+		require.Equal(t, "connecting waiting connecting waiting connecting streaming waiting connecting streaming "+
+			"waiting connecting connecting connecting standby connecting streaming", strings.Join(phases, " "))
 	})
-	require.NoError(t, err)
-	require.Equal(t, "connecting waiting connecting waiting connecting streaming waiting connecting streaming "+
-		"waiting connecting connecting connecting standby connecting streaming", strings.Join(phases, " "))
 }
 
 // TestRunWaitsLittleAfterProgress: sessions that end again and again must not make the relay slower and slower.
 func TestRunWaitsLittleAfterProgress(t *testing.T) {
-	var confirmed atomic.Uint64
-	w := newWalsender(t, visit{stream: commitAt(200)})
-	cfg := w.config(func() lsn.LSN { return lsn.LSN(confirmed.Load()) })
-	var longest time.Duration
-	cfg.OnState = func(s State) { longest = max(longest, s.RetryIn) }
-	streams := 0
-	require.NoError(t, Run(t.Context(), cfg, func(ctx context.Context, s *Stream) error {
-		confirmed.Add(1)
-		if streams++; streams == 8 {
-			return nil
-		}
-		return drain(ctx, s)
-	}))
-	require.LessOrEqual(t, longest, 150*time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		var confirmed atomic.Uint64
+		w := newVirtualWalsender(t, visit{stream: commitAt(200)})
+		cfg := w.config(func() lsn.LSN { return lsn.LSN(confirmed.Load()) })
+		var longest time.Duration
+		cfg.OnState = func(s State) { longest = max(longest, s.RetryIn) }
+		streams := 0
+		require.NoError(t, Run(t.Context(), cfg, func(ctx context.Context, s *Stream) error {
+			confirmed.Add(1)
+			if streams++; streams == 8 {
+				return nil
+			}
+			return drain(ctx, s)
+		}))
+		require.LessOrEqual(t, longest, 150*time.Millisecond)
+	})
 }
 
 // TestRunOverAReplacedDSN: a file that is being written, or a certificate whose key is not there yet, passes. At the
@@ -107,32 +112,34 @@ func TestRunOverAReplacedDSN(t *testing.T) {
 		"half a file": "postgres://u:s3cret-wo", "no certificate": "host=h sslrootcert=/nowhere/ca.pem",
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWalsender(t, visit{stream: commitAt(200)})
-			cfg := w.config(nothingConfirmed)
-			plain, streams, why := cfg.DSN, 0, ""
-			cfg.OnState = func(s State) {
-				if s.Phase == Waiting && streams == 1 {
-					why = s.Err.Error()
+			synctest.Test(t, func(t *testing.T) {
+				w := newVirtualWalsender(t, visit{stream: commitAt(200)})
+				cfg := w.config(nothingConfirmed)
+				plain, streams, why := cfg.DSN, 0, ""
+				cfg.OnState = func(s State) {
+					if s.Phase == Waiting && streams == 1 {
+						why = s.Err.Error()
+					}
 				}
-			}
-			cfg.DSN = func() (string, error) {
-				if streams == 1 && !strings.Contains(why, "postgres.dsn: it ") {
-					return broken, nil
+				cfg.DSN = func() (string, error) {
+					if streams == 1 && !strings.Contains(why, "postgres.dsn: it ") {
+						return broken, nil
+					}
+					return plain()
 				}
-				return plain()
-			}
-			require.NoError(t, Run(t.Context(), cfg, func(ctx context.Context, s *Stream) error {
-				if streams++; streams == 2 {
-					return nil
-				}
-				return drain(ctx, s)
-			}))
-			require.Equal(t, 2, streams)
-			require.NotContains(t, why, "s3cret")
+				require.NoError(t, Run(t.Context(), cfg, func(ctx context.Context, s *Stream) error {
+					if streams++; streams == 2 {
+						return nil
+					}
+					return drain(ctx, s)
+				}))
+				require.Equal(t, 2, streams)
+				require.NotContains(t, why, "s3cret")
 
-			cfg.DSN = func() (string, error) { return broken, nil }
-			err := Run(t.Context(), cfg, drain)
-			require.Equal(t, fault.Config, fault.KindOf(err))
+				cfg.DSN = func() (string, error) { return broken, nil }
+				err := Run(t.Context(), cfg, drain)
+				require.Equal(t, fault.Config, fault.KindOf(err))
+			})
 		})
 	}
 }
@@ -247,28 +254,30 @@ func TestRunStartOfLaterStream(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := newWalsender(t, first, test.second)
-			streams := 0
-			cfg := w.config(test.confirmed)
-			cfg.OnIdentity = func(id Identity) error {
-				require.Equal(t, lsn.LSN(100), id.ConfirmedFlush)
-				require.Equal(t, streams == 1 && test.second.timeline != "", id.TimelineChanged)
-				return nil
-			}
-			err := Run(t.Context(), cfg, func(ctx context.Context, s *Stream) error {
-				if streams++; streams == 2 {
+			synctest.Test(t, func(t *testing.T) {
+				w := newVirtualWalsender(t, first, test.second)
+				streams := 0
+				cfg := w.config(test.confirmed)
+				cfg.OnIdentity = func(id Identity) error {
+					require.Equal(t, lsn.LSN(100), id.ConfirmedFlush)
+					require.Equal(t, streams == 1 && test.second.timeline != "", id.TimelineChanged)
 					return nil
 				}
-				return drain(ctx, s)
+				err := Run(t.Context(), cfg, func(ctx context.Context, s *Stream) error {
+					if streams++; streams == 2 {
+						return nil
+					}
+					return drain(ctx, s)
+				})
+				if test.want != "" {
+					require.ErrorContains(t, err, test.want)
+					require.Equal(t, test.kind, fault.KindOf(err))
+					return
+				}
+				require.NoError(t, err)
+				require.Contains(t, w.started[1], "START_REPLICATION SLOT s LOGICAL "+test.start+
+					" (proto_version '1', publication_names '\"p\"')")
 			})
-			if test.want != "" {
-				require.ErrorContains(t, err, test.want)
-				require.Equal(t, test.kind, fault.KindOf(err))
-				return
-			}
-			require.NoError(t, err)
-			require.Contains(t, w.started[1], "START_REPLICATION SLOT s LOGICAL "+test.start+
-				" (proto_version '1', publication_names '\"p\"')")
 		})
 	}
 }
@@ -290,24 +299,26 @@ func TestRunWaitsForHotStandby(t *testing.T) {
 		"not meant": {visit{stream: commitAt(200)}, visit{standby: true, slot: "none"}, false, "It is a standby"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWalsender(t, test.first, test.second, test.first)
-			cfg := w.config(func() lsn.LSN { return 200 })
-			cfg.HotStandby = test.meant
-			var waits []string
-			cfg.OnState = func(s State) {
-				if s.Phase == Waiting {
-					waits = append(waits, s.Err.Error())
+			synctest.Test(t, func(t *testing.T) {
+				w := newVirtualWalsender(t, test.first, test.second, test.first)
+				cfg := w.config(func() lsn.LSN { return 200 })
+				cfg.HotStandby = test.meant
+				var waits []string
+				cfg.OnState = func(s State) {
+					if s.Phase == Waiting {
+						waits = append(waits, s.Err.Error())
+					}
 				}
-			}
-			streams := 0
-			require.NoError(t, Run(t.Context(), cfg, func(ctx context.Context, s *Stream) error {
-				if streams++; streams == 2 {
-					return nil
-				}
-				return drain(ctx, s)
-			}))
-			require.Len(t, waits, 2)
-			require.Contains(t, waits[1], test.why)
+				streams := 0
+				require.NoError(t, Run(t.Context(), cfg, func(ctx context.Context, s *Stream) error {
+					if streams++; streams == 2 {
+						return nil
+					}
+					return drain(ctx, s)
+				}))
+				require.Len(t, waits, 2)
+				require.Contains(t, waits[1], test.why)
+			})
 		})
 	}
 }
@@ -321,20 +332,22 @@ func TestRunOnIdentityCanRefuse(t *testing.T) {
 }
 
 func TestRunWaitsLongerAndLonger(t *testing.T) {
-	w := newWalsender(t, visit{refuse: errorResponse("57P03", "starting up")})
-	ctx, cancel := context.WithCancel(t.Context())
-	cfg := w.config(nothingConfirmed)
-	var waits []time.Duration
-	cfg.OnState = func(s State) {
-		if s.Phase == Waiting {
-			if waits = append(waits, s.RetryIn); len(waits) == 4 {
-				cancel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newVirtualWalsender(t, visit{refuse: errorResponse("57P03", "starting up")})
+		ctx, cancel := context.WithCancel(t.Context())
+		cfg := w.config(nothingConfirmed)
+		var waits []time.Duration
+		cfg.OnState = func(s State) {
+			if s.Phase == Waiting {
+				if waits = append(waits, s.RetryIn); len(waits) == 4 {
+					cancel()
+				}
 			}
 		}
-	}
-	require.NoError(t, Run(ctx, cfg, drain))
-	require.LessOrEqual(t, waits[0], backoffFirst*3/2+time.Millisecond)
-	require.Greater(t, waits[3], backoffFirst*3)
+		require.NoError(t, Run(ctx, cfg, drain))
+		require.LessOrEqual(t, waits[0], backoffFirst*3/2+time.Millisecond)
+		require.Greater(t, waits[3], backoffFirst*3)
+	})
 }
 
 // TestRunPatientWithSilentServer: decoding three million rows of a table that is not

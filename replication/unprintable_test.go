@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/require"
@@ -24,19 +25,21 @@ func unprintable(at string) []byte {
 
 // TestAnErrorAtTheSameRowNeedsAnOperator: the row stays as it is in the log, so trying again does not help.
 func TestAnErrorAtTheSameRowNeedsAnOperator(t *testing.T) {
-	w := newWalsender(t, visit{stream: unprintable("0/70")}, visit{stream: unprintable("0/80")},
-		visit{stream: unprintable("0/80")}, visit{stream: unprintable("0/80")})
-	streams := 0
-	err := Run(t.Context(), w.config(nothingConfirmed), func(ctx context.Context, s *Stream) error {
-		streams++
-		return drain(ctx, s)
+	synctest.Test(t, func(t *testing.T) {
+		w := newVirtualWalsender(t, visit{stream: unprintable("0/70")}, visit{stream: unprintable("0/80")},
+			visit{stream: unprintable("0/80")}, visit{stream: unprintable("0/80")})
+		streams := 0
+		err := Run(t.Context(), w.config(nothingConfirmed), func(ctx context.Context, s *Stream) error {
+			streams++
+			return drain(ctx, s)
+		})
+		require.Equal(t, 4, streams, "another row begins the count again")
+		require.Equal(t, fault.Operator, fault.KindOf(err))
+		var f *fault.Error
+		require.True(t, errors.As(err, &f))
+		require.Equal(t, "0/80", f.At)
+		require.Equal(t, []string{"cdc-outbox slot advance --to LSN --yes-lose-events", "cdc-outbox repair"}, f.Commands)
 	})
-	require.Equal(t, 4, streams, "another row begins the count again")
-	require.Equal(t, fault.Operator, fault.KindOf(err))
-	var f *fault.Error
-	require.True(t, errors.As(err, &f))
-	require.Equal(t, "0/80", f.At)
-	require.Equal(t, []string{"cdc-outbox slot advance --to LSN --yes-lose-events", "cdc-outbox repair"}, f.Commands)
 }
 
 // TestAByteaTooLongToPrintNeedsAnOperator: 540 MB of bytea are 1.08 GB of text, more than the server allocates at once.

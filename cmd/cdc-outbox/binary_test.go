@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -19,27 +20,49 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/scratch"
 )
 
-// binary is the program under test, built once: exit codes and streams belong to a process, not to a function.
+// binary is the program under test, built once: exit codes and streams belong to a process, not to a function. Under
+// -short it is this test, which becomes the program: linking takes longer than those tests.
 var binary string
+
+// asProgram is the variable that makes this test the program.
+const asProgram = "CDC_OUTBOX_TEST_AS_PROGRAM"
 
 // home holds binary. It must stay reachable: its lock, which keeps other runs from sweeping it away, is an open file.
 var home *scratch.Dir
 
 // TestMain builds the binary into a directory that the next run of any test sweeps away: testkit.Main ends the process.
 func TestMain(m *testing.M) {
-	dir, err := scratch.NewDir("cmd")
+	const built = "v9.9.9-test"
+	if os.Getenv(asProgram) != "" {
+		_ = os.Unsetenv(asProgram)
+		version = built
+		main()
+	}
+	flag.Parse()
+	var err error
+	if testing.Short() {
+		binary, err = os.Executable()
+	} else {
+		err = buildBinary(built)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	home, binary = dir, dir.Join("cdc-outbox")
-	out, err := exec.Command("go", "build", "-ldflags", "-X main.version=v9.9.9-test", "-o", binary, ".").
-		CombinedOutput()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-		os.Exit(1)
-	}
 	testkit.Main(m)
+}
+
+func buildBinary(version string) error {
+	dir, err := scratch.NewDir("cmd")
+	if err != nil {
+		return err
+	}
+	home, binary = dir, dir.Join("cdc-outbox")
+	out, err := exec.Command("go", "build", "-ldflags", "-X main.version="+version, "-o", binary, ".").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // result is what a process left.
@@ -75,6 +98,9 @@ func command(ctx context.Context, environ []string, args ...string) *exec.Cmd {
 		}
 	}
 	cmd.Env = append(cmd.Env, environ...)
+	if testing.Short() {
+		cmd.Env = append(cmd.Env, asProgram+"=1")
+	}
 	return cmd
 }
 

@@ -183,8 +183,7 @@ func TestAKilledRetryFromAFile(t *testing.T) {
 	for i := range 8 {
 		cmd := command(t.Context(), r.env, "dead-letter", "retry", "--all", "--file="+file)
 		require.NoError(t, cmd.Start())
-		time.Sleep(time.Duration(20+25*i) * time.Millisecond)
-		_ = cmd.Process.Kill()
+		killAfter(cmd, time.Duration(20+25*i)*time.Millisecond)
 		_ = cmd.Wait()
 		r.expire()
 		count := retried()

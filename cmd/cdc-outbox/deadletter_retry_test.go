@@ -160,8 +160,7 @@ func TestAKilledRetry(t *testing.T) {
 	for i := range 12 {
 		cmd := command(t.Context(), r.env, "dead-letter", "retry", "--all", "--topic=orders.events")
 		require.NoError(t, cmd.Start())
-		time.Sleep(time.Duration(20+17*i) * time.Millisecond)
-		_ = cmd.Process.Kill()
+		killAfter(cmd, time.Duration(20+17*i)*time.Millisecond)
 		_ = cmd.Wait()
 		count := r.retried("orders.events")
 		for _, e := range r.list() {
@@ -234,8 +233,7 @@ func TestAKilledRelayLosesNoLetter(t *testing.T) {
 					(i+1)*letters/4))
 				cmd := command(t.Context(), env, "run", "--http-listen=off")
 				require.NoError(t, cmd.Start())
-				time.Sleep(time.Duration(150+90*i) * time.Millisecond) // somewhere between its start and its end
-				_ = cmd.Process.Kill()
+				killAfter(cmd, time.Duration(150+90*i)*time.Millisecond) // somewhere between its start and its end
 				_ = cmd.Wait()
 			}
 			c := start(t, env)

@@ -37,11 +37,11 @@ func haltedID(b *bed) (id string) {
 // nextHaltedID waits until it lists another one than those: the list follows within a second.
 func nextHaltedID(b *bed, but map[string]bool) string {
 	b.Helper()
-	id := haltedID(b)
-	for end := time.Now().Add(time.Minute); but[id]; id = haltedID(b) {
-		require.True(b, time.Now().Before(end), "it still lists %s alone", id)
-		time.Sleep(20 * time.Millisecond)
-	}
+	id := ""
+	require.Eventually(b, func() bool {
+		id = haltedID(b)
+		return !but[id]
+	}, time.Minute, 20*time.Millisecond, "it still lists %v alone", but)
 	return id
 }
 
@@ -129,9 +129,10 @@ func TestPauseAndResumeUnderLoad(t *testing.T) {
 	}, 30*time.Second, 20*time.Millisecond)
 	before := len(b.records("orders.events", 20))
 	b.db.Exec(t, insertOrders)
-	time.Sleep(time.Second)
+	awaitSQL(b, "SELECT sent_lsn >= pg_current_wal_lsn() FROM pg_stat_replication r JOIN pg_replication_slots s "+
+		"ON s.active_pid = r.pid WHERE s.slot_name = '"+b.db.Slot+"'")
+	require.Equal(t, 0, r.stop(syscall.SIGTERM)) // which lets it send what it has read
 	require.Len(t, b.records("orders.events", 20), before, "nothing is read")
-	require.Equal(t, 0, r.stop(syscall.SIGTERM))
 
 	r = start(t, b.env)
 	r.awaitAnswer("/readyz", "paused by")
@@ -218,8 +219,7 @@ func TestKillsWhileRowsArePassed(t *testing.T) {
 				id := nextHaltedID(b, passed)
 				passed[id] = true
 				require.Equal(t, 0, invoke(t, b.env, "row", "pass", id, "--reason", "r").code)
-				time.Sleep(time.Duration(n) * 200 * time.Millisecond) // anywhere between the decision and the next halt
-				require.NoError(t, r.cmd.Process.Kill())
+				killAfter(r.cmd, time.Duration(n)*200*time.Millisecond) // anywhere from the decision to the next halt
 				<-r.done
 				r = start(t, b.env, "--delivery="+delivery)
 			}
@@ -324,7 +324,7 @@ func TestPollingDecisions(t *testing.T) {
 	require.Equal(t, 0, first.stop(syscall.SIGTERM))
 	first = start(t, b.env)
 	first.awaitAnswer("/readyz", "paused by")
-	time.Sleep(time.Second)
+	awaitQueries(t, b.db, 20) // of both
 	require.Len(t, b.records("order.events", 6), 6)
 	require.Equal(t, 0, invoke(t, b.env, "resume").code)
 	b.records("order.events", 20)

@@ -28,7 +28,7 @@ type slowGroup struct {
 }
 
 func (g *slowGroup) handle(r *kgo.Record) {
-	time.Sleep(2 * time.Millisecond) // the work, which lets the group fall behind
+	time.Sleep(2 * time.Millisecond) //waits:ok the work, which lets the group fall behind
 	var step int
 	err := json.Unmarshal(r.Value, &step)
 	g.mu.Lock()

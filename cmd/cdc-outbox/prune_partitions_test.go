@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
@@ -27,7 +28,7 @@ func byDay(t *testing.T, db *testkit.Database) {
 	t.Helper()
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	if left := time.Until(today.AddDate(0, 0, 1)); left < time.Minute {
-		time.Sleep(left) // the test is about days, and must not see two
+		time.Sleep(left) //waits:ok the test is about days, and must not see two
 	}
 	day := func(n int) string {
 		return time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, n).Format("2006-01-02")
@@ -193,10 +194,10 @@ func TestPrunePartitionsGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	// One that is out, and has rows that a transaction wrote late.
 	db.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%DETACH PARTITION%'
-		AND pid <> pg_backend_pid()`)
+		AND datname = current_database() AND pid <> pg_backend_pid()`)
 	require.Eventually(t, func() bool {
 		return number(t, db, `SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'ALTER TABLE%DETACH PARTITION%'
-			AND state = 'active'`) == 0
+			AND datname = current_database() AND state = 'active'`) == 0
 	}, 30*time.Second, 20*time.Millisecond)
 	done := b.prunePartitions(0, olderThan(2))
 	for name, state := range done.states() {
@@ -278,9 +279,10 @@ func TestPrunePartitionsRefuses(t *testing.T) {
 	waits := make(chan struct{})
 	go func() {
 		defer close(waits)
-		for number(t, db, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'outbox_2'::regclass`) == 0 {
-			time.Sleep(20 * time.Millisecond)
-		}
+		assert.Eventually(t, func() bool {
+			return number(t, db, `SELECT count(*) FROM pg_locks
+				WHERE NOT granted AND relation = 'outbox_2'::regclass`) > 0
+		}, time.Minute, 20*time.Millisecond)
 		_, _ = held.Exec(t.Context(), "COMMIT")
 	}()
 	p = b.prunePartitions(0, olderThan(1))
@@ -348,7 +350,7 @@ func TestPrunePartitionsUnderLoad(t *testing.T) {
 					}
 				})
 			}
-			time.Sleep(300 * time.Millisecond)
+			require.Eventually(t, func() bool { return committed.Load() >= 900 }, time.Minute, 10*time.Millisecond)
 			for _, age := range []string{olderThan(4), olderThan(3)} {
 				r := invoke(t, b.env, "prune", "--partitions", "--wait=15s", age)
 				require.Contains(t, []int{0, 1}, r.code, r.all()) // 1: no lock under this load

@@ -67,7 +67,7 @@ func TestRollingUpdate(t *testing.T) {
 	}, time.Minute, 5*time.Millisecond)
 	took := time.Since(stopped)
 	t.Logf("took over %v after the stop", took.Round(time.Millisecond))
-	require.Less(t, took, 8*time.Second, "usually a quarter of a second; a busy machine needs longer")
+	require.Less(t, took, 30*time.Second, "usually a quarter of a second; a busy machine needs longer")
 	b.db.Exec(t, insertOneOrder)
 	require.Len(t, b.records("orders.events", 2), 2)
 }

@@ -29,10 +29,12 @@ func TestTablesThatArePassedOverCostLittle(t *testing.T) {
 		var before, after runtime.MemStats
 		d := Decoder{PassOver: func(*Relation) bool { return passOver }}
 		var m Message
+		described := relationMessage(0, "some_table", 20)
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		for oid := range uint32(tables) {
-			require.NoError(t, d.Decode(&m, 1, relationMessage(oid, "some_table", 20)))
+			binary.BigEndian.PutUint32(described[1:], oid)
+			require.NoError(t, d.Decode(&m, 1, described))
 		}
 		m = Message{}
 		runtime.GC()
