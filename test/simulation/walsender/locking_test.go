@@ -17,7 +17,7 @@ func TestARefusalReadsTheHolderUnderTheLock(t *testing.T) {
 		second := connect(t, s, replication)
 		defer second.close()
 		go func() {
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //waits:ok in a bubble
 			s.stop(true)
 		}()
 		require.Equal(t, "55006", second.start(0))
@@ -32,7 +32,7 @@ func TestATransactionReadsItsLimitUnderTheLock(t *testing.T) {
 		c := stream(t, s, 0)
 		defer c.close()
 		go func() {
-			time.Sleep(30 * time.Millisecond)
+			time.Sleep(30 * time.Millisecond) //waits:ok in a bubble
 			s.limitTransactions(time.Second)
 		}()
 		s.commit(ids...)
