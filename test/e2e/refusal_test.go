@@ -84,8 +84,9 @@ func TestRefusalNotForTransientFaults(t *testing.T) {
 	require.NoError(t, db.Stop(r.within(patience), postgres.Fast))
 	p := r.launch()
 	t.Logf("not ready: %s", awaitNotReady(t, p, patience, "refused"))
-	t.Log(p.Log())
+	time.Sleep(2 * time.Second) //waits:ok attempts follow with pauses, and none of them ends it
 	require.True(t, p.Running(), p.LogTail(10))
+	_ = awaitNotReady(t, p, patience, "refused")
 	require.NoError(t, db.Start(r.within(patience)))
 	require.NoError(t, p.Ready(r.within(patience)))
 	code, err := p.Stop(patience)
