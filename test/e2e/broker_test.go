@@ -22,19 +22,18 @@ func TestBrokerUnavailable(t *testing.T) {
 	_, broker := sharedKafka(t)
 	p := r.start(map[string]string{"CDC_OUTBOX_WINDOW_RECORDS": "1000", "CDC_OUTBOX_HTTP_STALL": "5s"})
 	writers := r.oracle.StartWriters(oracle.Load{})
-	time.Sleep(2 * time.Second)
+	written(t, writers, 300)
 
 	broker.Away(true)
 	t.Cleanup(func() { broker.Away(false) })
-	time.Sleep(soak(10*time.Second, 5*time.Second))
+	awaitNotReady(t, p, patience)
+	awaitUnacknowledged(t, p, 900)
 	before, rss := confirmed(r), p.Usage().RSS
-	time.Sleep(soak(20*time.Second, 7*time.Second))
+	time.Sleep(soak(25*time.Second, 7*time.Second)) //waits:ok the fault lasts longer than wal_sender_timeout
 	require.True(t, p.Running(), p.LogTail(10))
 	require.Equal(t, before, confirmed(r), "nothing can have been acknowledged meanwhile")
 	require.Less(t, p.Usage().RSS, rss+16<<20, "memory while Kafka is away; it was %s", mib(rss))
-	ready, why := p.IsReady()
-	require.False(t, ready)
-	t.Logf("not ready: %s", why)
+	t.Logf("not ready: %s", awaitNotReady(t, p, patience))
 	reconnects, err := p.Metric(`cdc_outbox_reconnects_total{side="postgres"}`)
 	require.NoError(t, err)
 	require.Zero(t, reconnects, "the session to Postgres survives")
@@ -58,7 +57,7 @@ func TestBrokerAppendsWithoutResponse(t *testing.T) {
 	_, broker := sharedKafka(t)
 	p := r.start()
 	writers := r.oracle.StartWriters(oracle.Load{})
-	time.Sleep(time.Second)
+	written(t, writers, 200)
 	for range 3 {
 		hold := broker.HoldProduceResponse()
 		require.NoError(t, hold.Wait(r.within(patience)))

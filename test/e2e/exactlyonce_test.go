@@ -70,7 +70,7 @@ func TestExactlyOncePostgresCrashes(t *testing.T) {
 		r.pause(0, time.Second)
 		require.NoError(t, db.Start(r.within(patience)))
 	}
-	time.Sleep(time.Second)
+	written(t, writers, 100)
 	r.Logf("written: %+v", writers.Stop())
 	require.NoError(t, p.Ready(r.within(patience)))
 	r.once()
@@ -84,7 +84,8 @@ func TestExactlyOnceFrozenZombie(t *testing.T) {
 	first := r.start()
 	writers := r.oracle.StartWriters(oracle.Load{})
 	second := r.launch()
-	time.Sleep(2 * time.Second)
+	awaitNotReady(t, second, patience, "the slot is held by")
+	written(t, writers, 200)
 	// Its records are appended, and it has not heard of it: whatever it does when it awakes, this transaction is open
 	// and its own.
 	hold := broker.HoldProduceResponse()
@@ -96,7 +97,7 @@ func TestExactlyOnceFrozenZombie(t *testing.T) {
 		`SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1 AND active`, r.db.Slot)
 	require.NoError(t, err)
 	require.NoError(t, second.Ready(r.within(patience)))
-	time.Sleep(2 * time.Second)
+	r.awaitPublished(second, 200)
 	require.NoError(t, first.Signal(syscall.SIGCONT))
 	require.Eventually(t, func() bool {
 		_, why := first.IsReady()
@@ -109,7 +110,7 @@ func TestExactlyOnceFrozenZombie(t *testing.T) {
 			strings.Contains(log, fmt.Sprintf("pid %d", second.PID())), "it names its successor in the log"
 	})
 	r.Logf("the zombie: %s", first.LogTail(1))
-	time.Sleep(time.Second)
+	written(t, writers, 200)
 	r.Logf("written: %+v", writers.Stop())
 	require.True(t, second.Running())
 	r.once()
@@ -125,7 +126,7 @@ func TestExactlyOnceKafkaKilled(t *testing.T) {
 		r.kafka.Brokers[0].Kill()
 		require.NoError(t, r.kafka.Brokers[0].Start(r.within(patience)))
 	}
-	time.Sleep(2 * time.Second)
+	written(t, writers, 200)
 	r.Logf("written: %+v", writers.Stop())
 	require.NoError(t, p.Ready(r.within(patience)))
 	r.once()
@@ -143,7 +144,7 @@ func TestExactlyOnceTransactionLargerThanWindow(t *testing.T) {
 	r.awaitPublished(p, 50_000)
 	t.Logf("50,000 rows through a window of 500 in %v", time.Since(began))
 	r.insert(kind, 100)
-	code, err := p.Stop(15 * time.Second)
+	code, err := p.Stop(patience)
 	require.NoError(t, err)
 	require.Zero(t, code, p.LogTail(5))
 	r.start()
@@ -207,7 +208,7 @@ func TestExactlyOnceLatency(t *testing.T) {
 		conn := connect(t, r.db.DSN)
 		began := time.Now()
 		for i := range n {
-			time.Sleep(time.Until(began.Add(time.Duration(i) * 2 * time.Millisecond)))
+			time.Sleep(time.Until(began.Add(time.Duration(i) * 2 * time.Millisecond))) //waits:ok the pace of the load
 			key := fmt.Sprint(i)
 			if _, err := conn.Exec(t.Context(), "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, "+
 				"payload) VALUES ($1, $2, 'happened', '{}')", kind, key); err != nil {
@@ -246,7 +247,7 @@ func TestExactlyOnceLatency(t *testing.T) {
 	p99, typical := took[len(took)*99/100], windows[len(windows)/2]
 	t.Logf("commit to visible: p50 %v, p99 %v, most %v; p99 of windows %v", took[len(took)/2], p99, took[len(took)-1],
 		windows)
-	require.Less(t, soak(p99, typical), soak(250*time.Millisecond, time.Second))
+	require.Less(t, soak(p99, typical), soak(250*time.Millisecond, patience))
 }
 
 // Kafka aborts a transaction that stayed open for too long and refuses its epoch as if another producer had fenced it.

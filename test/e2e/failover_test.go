@@ -36,7 +36,7 @@ func newPair(t *testing.T, version string, keepSlots bool, settings, onStandby m
 	p := &pair{rig: r, kind: kind, topic: topic}
 	if keepSlots {
 		first := r.start()
-		code, err := first.Stop(10 * time.Second)
+		code, err := first.Stop(patience)
 		require.NoError(t, err)
 		require.Zero(t, code)
 	}
@@ -262,7 +262,7 @@ func TestWaitingInstanceTakesOver(t *testing.T) {
 		do    func(p *process.Process, line *proxy.Proxy)
 	}{
 		{"killed", 8 * time.Second, func(p *process.Process, _ *proxy.Proxy) { p.Kill() }},
-		{"stopped", 8 * time.Second, func(p *process.Process, _ *proxy.Proxy) { _, _ = p.Stop(10 * time.Second) }},
+		{"stopped", 8 * time.Second, func(p *process.Process, _ *proxy.Proxy) { _, _ = p.Stop(patience) }},
 		{"frozen", missed, func(p *process.Process, _ *proxy.Proxy) { _ = p.Signal(syscall.SIGSTOP) }},
 		{"cut off", missed, func(_ *process.Process, line *proxy.Proxy) { line.Stall(true) }},
 	} {
@@ -282,7 +282,7 @@ func TestWaitingInstanceTakesOver(t *testing.T) {
 			require.NoError(t, second.Ready(r.within(patience)))
 			took := time.Since(began)
 			t.Logf("taken over after %v", took.Round(time.Millisecond))
-			require.Less(t, took, end.limit)
+			require.Less(t, took, soak(end.limit, patience))
 			r.insert(kind, 10)
 			require.NoError(t, r.kafka.Await(r.within(patience), 10, topic))
 		})

@@ -179,7 +179,7 @@ func TestFencingExactlyOnceForEver(t *testing.T) {
 		}
 	}
 	writers := p.oracle.StartWriters(oracle.Load{})
-	time.Sleep(time.Second)
+	written(p.T, writers, 200)
 	p.Logf("written: %+v, fenced by Kafka: %v", writers.Stop(), p.fenced())
 	p.once()
 }

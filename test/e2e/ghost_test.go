@@ -144,7 +144,7 @@ func (p *pair) promote() {
 func (p *pair) afterGhost(c *process.Process, gate bool) {
 	p.Helper()
 	if !gate {
-		_, _ = c.Stop(20 * time.Second)
+		_, _ = c.Stop(patience)
 		rows, records := p.ids(p.db.DSN)
 		ghosts := without(records, rows)
 		require.Len(p, ghosts, 1, "an event whose row does not exist")
@@ -176,7 +176,7 @@ func TestStandbyHoldsEverythingUntilItReturns(t *testing.T) {
 	require.NoError(t, p.kafka.Await(p.within(patience), 5, p.topic))
 	waited, err := c.Metric("cdc_outbox_standby_wait_seconds_total")
 	require.NoError(t, err)
-	require.Less(t, waited, 5.0)
+	require.Less(t, waited, soak(5.0, patience.Seconds()))
 
 	require.NoError(t, p.standby.Stop(p.within(patience), postgres.Fast))
 	p.insert(p.kind, 5)
@@ -186,12 +186,12 @@ func TestStandbyHoldsEverythingUntilItReturns(t *testing.T) {
 	require.NotEmpty(t, w["commands"])
 	out, _ := p.command(3, "check")
 	require.Contains(t, out, "No standby is connected under the application_name standby")
-	time.Sleep(8 * time.Second) // longer than wal_sender_timeout
+	time.Sleep(8 * time.Second) //waits:ok the fault lasts longer than wal_sender_timeout
 	n, err := p.kafka.Count(t.Context(), p.topic)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, n, "nothing is published")
 	require.Contains(t, c.Log(), "nothing is published: a transaction waits for physical standbys")
-	code, err := c.Stop(5 * time.Second)
+	code, err := c.Stop(patience)
 	require.NoError(t, err)
 	require.Zero(t, code)
 
@@ -224,7 +224,7 @@ func TestGateLeavesToTheServerWhatItDoes(t *testing.T) {
 	n, err := p.kafka.Count(t.Context(), p.topic)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, n)
-	code, err := c.Stop(20 * time.Second)
+	code, err := c.Stop(patience)
 	require.NoError(t, err)
 	require.Zero(t, code)
 	c = p.launch(map[string]string{"CDC_OUTBOX_POSTGRES_WAIT_FOR_STANDBYS": "", "CDC_OUTBOX_HTTP_STALL": "2s"})

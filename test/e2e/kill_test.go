@@ -35,7 +35,7 @@ func TestSIGTERMUnderLoadRepeatsNothing(t *testing.T) {
 	for range soak(4, 3) {
 		r.pause(500*time.Millisecond, 1500*time.Millisecond)
 		began := time.Now()
-		code, err := p.Stop(10 * time.Second)
+		code, err := p.Stop(soak(10*time.Second, patience))
 		require.NoError(t, err)
 		require.Zero(t, code, p.LogTail(10))
 		t.Logf("stopped in %v", time.Since(began))

@@ -26,7 +26,7 @@ func TestBrokerSlow(t *testing.T) {
 	all := startRelays(t, surroundings{
 		walSenderTimeout: "5s", env: map[string]string{"CDC_OUTBOX_WINDOW_RECORDS": "500"},
 	}, oracle.Load{})
-	time.Sleep(time.Second)
+	all.written(200)
 	before := make([]session, len(all))
 	for i, r := range all {
 		before[i] = r.session()
@@ -42,7 +42,7 @@ func TestBrokerSlow(t *testing.T) {
 	full := func() bool { return slices.Min(fullest) >= 490 }
 	// On a slow machine the writers take longer to fill it.
 	for time.Since(began) < soak(30*time.Second, 8*time.Second) || !full() && time.Since(began) < patience {
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond) //waits:ok the pause between two looks at a fault that lasts
 		for i, r := range all {
 			in, err := r.p.Metric("cdc_outbox_window_records")
 			require.NoError(t, err)
@@ -97,9 +97,9 @@ func TestBrokerFrozen(t *testing.T) {
 		all[0].pause(500*time.Millisecond, 1500*time.Millisecond)
 		require.NoError(t, c.Brokers[0].Signal(syscall.SIGSTOP))
 		t.Cleanup(func() { _ = c.Brokers[0].Signal(syscall.SIGCONT) })
-		time.Sleep(soak(15*time.Second, 2*time.Second))
+		time.Sleep(soak(15*time.Second, 2*time.Second)) //waits:ok the fault lasts
 		broker.Reset()
-		time.Sleep(soak(15*time.Second, 2*time.Second))
+		time.Sleep(soak(15*time.Second, 2*time.Second)) //waits:ok the fault lasts
 		began := time.Now()
 		require.NoError(t, c.Brokers[0].Signal(syscall.SIGCONT))
 		all.catchUp("thawed", began)

@@ -62,7 +62,7 @@ func TestMigrateFromDebezium(t *testing.T) {
 		"verify."+m.prefix)
 	require.Equal(t, 0, code, out)
 	t.Logf("side by side: %s", out)
-	exit, err := shadow.Stop(20 * time.Second)
+	exit, err := shadow.Stop(patience)
 	require.NoError(t, err)
 	require.Zero(t, exit)
 
@@ -84,7 +84,7 @@ func TestMigrateFromDebezium(t *testing.T) {
 		"record of ours", m.written.Load(), repeats, gap.Round(time.Millisecond))
 
 	pause = m.write(conn)
-	exit, err = own.Stop(20 * time.Second)
+	exit, err = own.Stop(patience)
 	require.NoError(t, err)
 	require.Zero(t, exit)
 	defer m.debezium("offset.mismatch.strategy=trust_slot")()
@@ -232,7 +232,7 @@ func (m *move) write(conn *pgx.Conn) (pause func()) {
 				return
 			}
 			m.written.Add(tag.RowsAffected())
-			time.Sleep(10 * time.Millisecond) // a writer's pace, nothing waits for it
+			time.Sleep(10 * time.Millisecond) //waits:ok a writer's pace, nothing waits for it
 		}
 	}()
 	pause = func() { cancel(); <-done }

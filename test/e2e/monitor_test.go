@@ -138,7 +138,7 @@ func TestMonitorSendsEachAlertOnce(t *testing.T) {
 	}, patience, 200*time.Millisecond)
 	await("all is well again", "firing warn", "firing critical", "resolved critical")
 	require.Zero(t, fires(t, p, alert))
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) //waits:ok eight looks of the monitor, which say nothing more
 	require.Len(t, h.got(alert), 3)
 	require.Equal(t, []string{"alert fires, warn", "alert fires, critical", "alert is resolved, critical"},
 		logged(p, alert))
@@ -196,7 +196,7 @@ func TestMonitorForecast(t *testing.T) {
 			break
 		}
 		require.Less(t, time.Since(began), 3*time.Minute, "the slot is %s", status)
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) //waits:ok the pace of the load
 	}
 	left := time.Since(began).Seconds() - seen
 	t.Logf("lost after %.1f s", time.Since(began).Seconds())

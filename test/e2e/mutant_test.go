@@ -27,10 +27,11 @@ func TestMutantConfirmingOnReceiveIsCaught(t *testing.T) {
 	})
 	p := r.start()
 	writers := r.oracle.StartWriters(oracle.Load{})
-	time.Sleep(time.Second)
+	written(t, writers, 200)
 	broker.Stall(true)
 	t.Cleanup(func() { broker.Stall(false) })
-	time.Sleep(4 * time.Second) // status updates go out meanwhile
+	written(t, writers, 50)
+	r.awaitConfirmed()
 	// One more after that, about rows that cannot be in Kafka.
 	before := confirmed(r)
 	until(t, patience, 50*time.Millisecond, func() (bool, string) {

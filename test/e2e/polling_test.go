@@ -136,7 +136,7 @@ func TestPollingStoppedGracefully(t *testing.T) {
 	writers := r.oracle.StartWriters(oracle.Load{Pause: 2 * time.Millisecond})
 	for i := range soak(20, 4) {
 		r.pause(200*time.Millisecond, 600*time.Millisecond)
-		code, err := ps[i%2].Stop(10 * time.Second)
+		code, err := ps[i%2].Stop(patience)
 		require.NoError(t, err)
 		require.Zero(t, code, ps[i%2].LogTail(10))
 		ps[i%2] = r.start()
@@ -186,7 +186,7 @@ func TestPollingMigratesToLog(t *testing.T) {
 		r.Logf("%v", rep)
 		require.NoError(t, rep.Err())
 		require.Zero(t, rep.Duplicates)
-		_, err = p.Stop(10 * time.Second)
+		_, err = p.Stop(patience)
 		require.NoError(t, err)
 	}
 }

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -29,7 +30,7 @@ func TestPostgresTerminatesSessionEachSecond(t *testing.T) {
 	conn := connect(t, r.db.DSN)
 	// Streams that do not live for a second let the back-off grow, so on a slow machine it takes longer to end as many.
 	for second := 0; second < 12 || ended <= 6 && second < 90; second++ {
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //waits:ok the fault comes each second
 		var n int
 		require.NoError(t, conn.QueryRow(t.Context(),
 			`SELECT count(pg_terminate_backend(active_pid)) FROM pg_replication_slots WHERE slot_name = $1 AND active`,
@@ -60,7 +61,7 @@ func TestPostgresCrashesUnderConnector(t *testing.T) {
 		r.pause(0, time.Second)
 		require.NoError(t, db.Start(r.within(patience)))
 	}
-	time.Sleep(time.Second)
+	written(t, writers, 100)
 	r.Logf("written: %+v", writers.Stop())
 	require.NoError(t, p.Ready(r.within(patience)))
 	require.Zero(t, r.verdict().Duplicates)
@@ -74,7 +75,7 @@ func TestPostgresReceivesExactPositions(t *testing.T) {
 	via, dsn := postgresProxy(t, db)
 	r := newRig(t, surroundings{db: db, viaDSN: dsn})
 	// The first run makes the slot. Nothing moves it before the second one, whose first update is about that position.
-	code, err := r.start().Stop(10 * time.Second)
+	code, err := r.start().Stop(patience)
 	require.NoError(t, err)
 	require.Zero(t, code)
 	r.awaitSlotFree()
@@ -94,7 +95,12 @@ func TestPostgresReceivesExactPositions(t *testing.T) {
 	})
 	r.start()
 	writers := r.oracle.StartWriters(oracle.Load{})
-	time.Sleep(8 * time.Second)
+	until(t, patience, 20*time.Millisecond, func() (bool, string) {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(flushes) > 10, fmt.Sprintf("%d status updates have come", len(flushes))
+	})
+	written(t, writers, 200)
 	writers.Stop()
 	require.NoError(t, r.oracle.AwaitCaughtUp(r.within(patience)))
 	truth, err := r.oracle.Truth(t.Context(), &oracle.Report{})
@@ -122,7 +128,7 @@ func TestPostgresNeverReceivesAcknowledgements(t *testing.T) {
 	writers := r.oracle.StartWriters(oracle.Load{})
 	for range 3 {
 		via.DropStatusUpdates(true)
-		time.Sleep(1500 * time.Millisecond)
+		r.awaitPublished(p, 200)
 		p.Kill()
 		via.DropStatusUpdates(false)
 		p = r.start()
@@ -141,7 +147,7 @@ func TestPostgresOverBadLine(t *testing.T) {
 	via.SetShape(proxy.Down, proxy.Shape{Slice: 7, Latency: 5 * time.Millisecond})
 	writers := r.oracle.StartWriters(oracle.Load{Writers: 2, Pause: 20 * time.Millisecond})
 	for range 5 {
-		time.Sleep(600 * time.Millisecond)
+		written(t, writers, 30)
 		via.CutAfter(proxy.Down, int64(r.rng.IntN(50000)))
 	}
 	writers.Stop()
@@ -183,13 +189,15 @@ func TestPostgresVeryLargeTransaction(t *testing.T) {
 	p := r.start()
 	r.insert(kind, rows)
 	began := time.Now()
-	require.NoError(t, r.kafka.Await(r.within(90*time.Second), int64(rows), topic))
+	require.NoError(t, r.kafka.Await(r.within(patience), int64(rows), topic))
 	took := time.Since(began)
-	time.Sleep(1500 * time.Millisecond) // a repetition would follow
-	n, err := r.kafka.Count(t.Context(), topic)
-	require.NoError(t, err)
+	n := settled(t, func() int64 { // a repetition would follow
+		n, err := r.kafka.Count(t.Context(), topic)
+		require.NoError(t, err)
+		return n
+	})
 	require.EqualValues(t, rows, n, "no row twice")
-	code, err := p.Stop(10 * time.Second)
+	code, err := p.Stop(patience)
 	require.NoError(t, err)
 	require.Zero(t, code)
 	t.Logf("%v, peak RSS %s, CPU %v", took, mib(p.Usage().PeakRSS), p.Usage().CPU)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -113,7 +112,7 @@ func (l *load) run(n int, done <-chan struct{}) {
 		}
 		l.sent = append(l.sent, value)
 		if i%20 == 0 {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) //waits:ok the pace of the load
 		}
 	}
 }
@@ -132,13 +131,28 @@ func (l *load) during(f func(ctx context.Context)) {
 	defer cancel()
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() { defer close(ended); l.run(2000, done) }()
-	time.Sleep(500 * time.Millisecond)
+	l.awaitAcks(500)
 	f(ctx)
 	close(done)
 	<-ended
 	if err := l.p.Drain(ctx); err != nil {
 		l.t.Fatalf("drain: %v; trouble: %+v", err, l.p.Trouble())
 	}
+}
+
+// awaitAcks waits until n records more are acknowledged.
+func (l *load) awaitAcks(n int) {
+	l.t.Helper()
+	acks := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.acked)
+	}
+	due := acks() + n
+	until(l.t, patience, 10*time.Millisecond, func() (bool, string) {
+		return acks() >= due, fmt.Sprintf("%d records are acknowledged, %d should be; trouble: %+v", acks(), due,
+			l.p.Trouble())
+	})
 }
 
 func (l *load) check() {
@@ -163,7 +177,7 @@ func (l *load) check() {
 	for ticket, n := range l.acked {
 		require.Equal(l.t, 1, n, "ticket %d", ticket)
 	}
-	require.Eventually(l.t, func() bool { return len(l.p.Trouble()) == 0 }, 30*time.Second, 10*time.Millisecond,
+	require.Eventually(l.t, func() bool { return len(l.p.Trouble()) == 0 }, patience, 10*time.Millisecond,
 		"trouble that is over")
 	l.t.Logf("%d records", len(l.sent))
 }
@@ -175,7 +189,7 @@ func TestProducerOverKilledBroker(t *testing.T) {
 	for range soak(3, 2) {
 		l.during(func(ctx context.Context) {
 			c.Brokers[0].Kill()
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(300 * time.Millisecond) //waits:ok the fault lasts
 			require.NoError(t, c.Brokers[0].Start(ctx))
 		})
 	}
@@ -190,7 +204,7 @@ func TestProducerOverBounceAndFreeze(t *testing.T) {
 	l.during(func(ctx context.Context) { require.NoError(t, c.Brokers[0].Bounce(ctx)) })
 	l.during(func(context.Context) {
 		require.NoError(t, c.Brokers[0].Signal(syscall.SIGSTOP))
-		time.Sleep(5 * timeout / 2) // beyond it, twice
+		time.Sleep(5 * timeout / 2) //waits:ok the fault lasts beyond the timeout, twice
 		require.NoError(t, c.Brokers[0].Signal(syscall.SIGCONT))
 	})
 	l.check()
@@ -207,15 +221,15 @@ func TestProducerOverFrozenLeader(t *testing.T) {
 		leader, err := c.Leader(ctx, producerTopic, 0)
 		require.NoError(t, err)
 		require.NoError(t, c.Node(leader).Signal(syscall.SIGSTOP))
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) //waits:ok the fault lasts
 		require.NoError(t, c.Node(leader).Signal(syscall.SIGCONT))
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) //waits:ok it reads what lies in its sockets, and shows nobody that it has
 	})
 	l.during(func(ctx context.Context) {
 		leader, err := c.Leader(ctx, producerTopic, 0)
 		require.NoError(t, err)
 		c.Node(leader).Kill()
-		time.Sleep(6 * time.Second)
+		time.Sleep(6 * time.Second) //waits:ok the fault lasts
 		require.NoError(t, c.Node(leader).Start(ctx))
 	})
 	l.check()
@@ -246,7 +260,7 @@ func TestProducerResumesOnRecreatedTopic(t *testing.T) {
 			ts := l.p.Trouble()
 			return slices.ContainsFunc(ts, func(x producer.Trouble) bool { return x.Kind == wire.TopicMissing })
 		}, patience, 10*time.Millisecond)
-		time.Sleep(time.Second) // for the answers to requests that were sent before that was found out
+		time.Sleep(time.Second) //waits:ok for the answers to requests that were sent before that was found out
 		l.deleteAcked()
 		require.NoError(t, c.Create(ctx, kafkaclient.Topic{Name: producerTopic, Partitions: 3}))
 	})
@@ -262,34 +276,4 @@ func (l *load) deleteAcked() {
 	for ticket := range l.acked {
 		l.deleted[ticket] = true
 	}
-}
-
-// losingDial hands out connections that lose the next Produce requests, and only those.
-type losingDial struct {
-	mu   sync.Mutex
-	lose int
-}
-
-func (d *losingDial) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	nc, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	return &losingConn{nc, d}, nil
-}
-
-type losingConn struct {
-	net.Conn
-	d *losingDial
-}
-
-// Write gets whole requests: the producer's buffer is larger than they are.
-func (c *losingConn) Write(p []byte) (int, error) {
-	c.d.mu.Lock()
-	defer c.d.mu.Unlock()
-	if len(p) > 200 && p[4] == 0 && p[5] == 0 && c.d.lose > 0 {
-		c.d.lose--
-		return len(p), nil
-	}
-	return c.Conn.Write(p)
 }

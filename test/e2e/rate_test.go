@@ -48,7 +48,7 @@ func TestExactlyOnceRate(t *testing.T) {
 			p := r.launch(map[string]string{"CDC_OUTBOX_DELIVERY": d, "CDC_OUTBOX_POSTGRES_SLOT": slot(round, d)})
 			rate := r.drainRate(p, rows)
 			t.Logf("round %d, %s: %.0f rows/s, %v of CPU", round, d, rate, p.Usage().CPU)
-			_, err := p.Stop(20 * time.Second)
+			_, err := p.Stop(patience)
 			require.NoError(t, err)
 			if round > 0 { // the first one warms up the broker and Postgres
 				rates[d] = append(rates[d], rate)

@@ -39,7 +39,7 @@ func TestRecordScrapes(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, smallWAL("256MB"))
 	r, kind, topic := plainRig(t, db)
 	for _, name := range []string{topic + ".DLT", "cdc-outbox.dead-letter"} {
-		require.NoError(t, r.kafka.Create(r.within(30*time.Second), kafkaclient.Topic{Name: name}))
+		require.NoError(t, r.kafka.Create(r.within(patience), kafkaclient.Topic{Name: name}))
 	}
 	ledger, err := inbox.Schema(inbox.Options{})
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestRecordScrapes(t *testing.T) {
 			db.Exec(t, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '`+db.Slot+
 				`'`)
 		}
-		time.Sleep(every - time.Since(began))
+		time.Sleep(every - time.Since(began)) //waits:ok a scrape interval of the recording
 		code, body, err := p.Get("/metrics")
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, code)

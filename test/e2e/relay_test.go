@@ -44,6 +44,13 @@ func startRelays(t *testing.T, s surroundings, load oracle.Load) relays {
 	return all
 }
 
+// written waits until each relay's writers have committed n transactions more.
+func (all relays) written(n int) {
+	for _, r := range all {
+		written(r.T, r.writers, n)
+	}
+}
+
 // catchUp waits until each slot has passed everything that is committed now, and logs how long that took since the
 // fault.
 func (all relays) catchUp(what string, since time.Time) {
@@ -106,7 +113,7 @@ func awaitNotReady(t *testing.T, p *process.Process, limit time.Duration, parts 
 // message about its failure reads.
 func until(t *testing.T, limit, every time.Duration, reached func() (ok bool, instead string)) {
 	t.Helper()
-	for end := time.Now().Add(limit); ; time.Sleep(every) {
+	for end := time.Now().Add(limit); ; time.Sleep(every) { //waits:ok the pause between two looks
 		ok, instead := reached()
 		switch {
 		case ok:
@@ -147,6 +154,15 @@ func (r *rig) awaitSlotFree() {
 type delayed func() string
 
 func (d delayed) String() string { return d() }
+
+// awaitUnacknowledged waits until the connector holds records that Kafka has not acknowledged.
+func awaitUnacknowledged(t *testing.T, p *process.Process, records float64) {
+	t.Helper()
+	until(t, patience, 20*time.Millisecond, func() (bool, string) {
+		in, err := p.Metric("cdc_outbox_window_records")
+		return err == nil && in >= records, fmt.Sprintf("%.0f records are unacknowledged (%v)", in, err)
+	})
+}
 
 // awaitWait waits until the first thing that the connector says it waits for is of a kind, and returns it.
 func awaitWait(t *testing.T, p *process.Process, kind string) (first map[string]any) {

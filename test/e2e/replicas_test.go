@@ -21,9 +21,9 @@ func TestClusterTwoOfThreeBrokersDown(t *testing.T) {
 	c := threeBrokers(t, kafka.Options{Voters: 1})
 	all := startRelays(t, surroundings{kafka: c, replicas: 3, env: map[string]string{"CDC_OUTBOX_HTTP_STALL": "4s"}},
 		clusterLoad)
-	time.Sleep(2 * time.Second)
+	all.written(300)
 	for _, down := range [][]*kafka.Broker{{c.Brokers[1], c.Brokers[2]}, {c.Brokers[2], c.Brokers[1]}}[:soak(2, 1)] {
-		require.NoError(t, c.AwaitInSync(all[0].within(90*time.Second)))
+		require.NoError(t, c.AwaitInSync(all[0].within(patience)))
 		down[0].Kill()
 		down[1].Kill()
 		began := time.Now()
@@ -45,7 +45,7 @@ func TestClusterTwoOfThreeBrokersDown(t *testing.T) {
 		for _, r := range all {
 			before = append(before, confirmed(r.rig))
 		}
-		time.Sleep(soak(20*time.Second, 5*time.Second))
+		time.Sleep(soak(20*time.Second, 5*time.Second)) //waits:ok the fault lasts
 		for i, r := range all {
 			require.Equal(t, before[i], confirmed(r.rig), "%s: nothing can have been acknowledged by two brokers",
 				r.name)
@@ -54,9 +54,9 @@ func TestClusterTwoOfThreeBrokersDown(t *testing.T) {
 		}
 		t.Logf("two brokers down for %v", time.Since(began).Round(time.Second))
 		began = time.Now()
-		require.NoError(t, down[0].Start(all[0].within(90*time.Second)))
+		require.NoError(t, down[0].Start(all[0].within(patience)))
 		all.catchUp("one of the two is back (with its start)", began)
-		require.NoError(t, down[1].Start(all[0].within(90*time.Second)))
+		require.NoError(t, down[1].Start(all[0].within(patience)))
 	}
 	all.once()
 }

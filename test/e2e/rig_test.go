@@ -151,6 +151,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 
 // pause sleeps between low and high, as the seed says.
 func (r *rig) pause(low, high time.Duration) {
+	//waits:ok the moment of a fault is drawn
 	time.Sleep(low + time.Duration(r.rng.Int64N(int64(high-low))))
 }
 
@@ -166,6 +167,16 @@ func plainRig(t *testing.T, db *testkit.Database) (r *rig, kind, topic string) {
 		"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot,
 		"CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication, "CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0],
 	}}, kind, topic
+}
+
+// written waits until the writers have committed n transactions more.
+func written(t *testing.T, w *oracle.Writers, n int) {
+	t.Helper()
+	due := w.Outcomes().Committed + n
+	until(t, patience, 10*time.Millisecond, func() (bool, string) {
+		out := w.Outcomes()
+		return out.Committed >= due, fmt.Sprintf("the writers should commit %d transactions; they have %+v", due, out)
+	})
 }
 
 // insert writes rows numbered from 1 in one transaction.

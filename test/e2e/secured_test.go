@@ -174,7 +174,7 @@ func TestSecured(t *testing.T) {
 // given.
 func (s *secured) rightTakenAway(t *testing.T) {
 	all, _ := s.start(t)
-	time.Sleep(time.Second)
+	all.written(200)
 	var gives []func()
 	for _, r := range all {
 		gives = append(gives, s.forbidWrite(t, r.oracle.Topics()[0]))
@@ -200,10 +200,10 @@ func (s *secured) rightTakenAway(t *testing.T) {
 	for _, r := range all {
 		r.writers.Stop() // what is counted from here on is due to the missing right
 	}
-	time.Sleep(5 * time.Second)
+	time.Sleep(5 * time.Second) //waits:ok the pauses between attempts have grown by then
 	d := soak(30*time.Second, 8*time.Second)
 	requests, lines := s.line.Requests(), logLines(all)
-	time.Sleep(d)
+	time.Sleep(d) //waits:ok attempts are counted for so long
 	requests, lines = s.line.Requests()-requests, logLines(all)-lines
 	t.Logf("in %v without the right both relays sent %d requests and wrote %d lines to their logs", d, requests, lines)
 	require.Less(t, requests, int(d.Seconds())*4, "no hot loop")
@@ -229,7 +229,7 @@ func logLines(all relays) (n int) {
 func (s *secured) passwordChanges(t *testing.T) {
 	all, file := s.start(t)
 	for round := range soak(5, 1) {
-		time.Sleep(time.Second)
+		all.written(200)
 		password := fmt.Sprintf("secret-%d", round)
 		s.setPassword(t, password)
 		s.awaitPassword(t, password) // open connections stay as they are
@@ -239,7 +239,7 @@ func (s *secured) passwordChanges(t *testing.T) {
 			require.Contains(t, awaitWait(t, r.p, "not_authenticated")["next"], "kafka.sasl")
 		}
 		requests := s.line.Requests(36) // SaslAuthenticate
-		time.Sleep(4 * time.Second)
+		time.Sleep(4 * time.Second)     //waits:ok attempts are counted for so long
 		t.Logf("refused: %d SaslAuthenticate requests of both relays in 4 s", s.line.Requests(36)-requests)
 		require.Less(t, s.line.Requests(36)-requests, 40)
 		require.NoError(t, os.WriteFile(file, []byte(password), 0o600))
@@ -268,7 +268,7 @@ func (s *secured) certificates(t *testing.T) {
 	writers := r.oracle.StartWriters(oracle.Load{})
 	t.Cleanup(func() { writers.Stop() })
 	for _, bad := range all {
-		time.Sleep(time.Second)
+		written(t, writers, 100)
 		s.tls.Redirect(s.Brokers[0].Listener(bad.listener))
 		s.tls.Reset()
 		t.Logf("%s: not ready: %s", bad.listener, awaitNotReady(t, p, patience, bad.says))
@@ -280,7 +280,7 @@ func (s *secured) certificates(t *testing.T) {
 		count, err := s.Count(r.within(patience), r.oracle.Topics()...)
 		require.NoError(t, err)
 		openings := len(s.tls.Openings())
-		time.Sleep(soak(20*time.Second, 4*time.Second))
+		time.Sleep(soak(20*time.Second, 4*time.Second)) //waits:ok the fault lasts
 		require.True(t, p.Running())
 		until(t, patience, 50*time.Millisecond, func() (bool, string) { // the pauses grow
 			return len(s.tls.Openings()) > openings, "it does not try again"

@@ -57,7 +57,7 @@ func oneSlotToTwo(t *testing.T, version string, exactlyOnce bool) {
 			"WHERE slot_name = 'cdc_outbox'") == "t"
 	}, patience, 20*time.Millisecond)
 
-	code, err := old.Stop(20 * time.Second)
+	code, err := old.Stop(patience)
 	require.NoError(t, err)
 	require.Zero(t, code)
 	require.Contains(t, old.Log(), page.literal("everything that was read is acknowledged and confirmed"))

@@ -69,7 +69,7 @@ func TestUpgradeAndBack(t *testing.T) {
 						return strings.Contains(why, "the slot is held by")
 					}, patience, 20*time.Millisecond)
 				}
-				code, err := p.Stop(10 * time.Second)
+				code, err := p.Stop(patience)
 				require.NoError(t, err)
 				require.Zero(t, code, p.LogTail(10))
 				if successor == nil {
@@ -146,7 +146,7 @@ func TestUpgradeKeepsWhatOthersRead(t *testing.T) {
 
 func stop(t *testing.T, p *process.Process) {
 	t.Helper()
-	code, err := p.Stop(10 * time.Second)
+	code, err := p.Stop(patience)
 	require.NoError(t, err)
 	require.Zero(t, code, p.LogTail(10))
 }

@@ -181,8 +181,9 @@ func (s *stage) play(t *testing.T, b *breakage, table *viewTable) (works bool) {
 	}
 	// It is over when all views have shown the fault. Without soak that may take longer: a command is a process for
 	// each view, and the machine may be busy.
-	w.look(max(b.limit, 8*time.Second) * soak[time.Duration](1, 3))
-	time.Sleep(max(0, soonest-time.Since(w.began)))
+	limit := max(b.limit, 8*time.Second)
+	w.look(soak(limit, max(3*limit, patience)))
+	time.Sleep(max(0, soonest-time.Since(w.began))) //waits:ok the fault lasts
 	remedy := "by hand"
 	at := time.Now()
 	if b.end != nil {

@@ -110,7 +110,7 @@ func (w *watch) look(limit time.Duration) {
 		})
 	}
 	for end := w.began.Add(limit); time.Now().Before(end) && !w.done(); {
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) //waits:ok the pause between two looks
 	}
 	close(stop)
 	wg.Wait()

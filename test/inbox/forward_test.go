@@ -122,6 +122,6 @@ type slowTx struct{ pgx.Tx }
 
 func (t slowTx) Commit(ctx context.Context) error {
 	err := t.Tx.Commit(ctx)
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(50 * time.Millisecond) //waits:ok longer than the limit
 	return err
 }

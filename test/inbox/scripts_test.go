@@ -141,7 +141,7 @@ func (r *recorder) run(script []scriptStep) (taken []scriptStep) {
 			if w := r.waits[1-s.Side]; ends && w != nil {
 				s.Then = r.answer(1-s.Side, <-w)
 			}
-			time.Sleep(2 * time.Microsecond) // now() has microseconds
+			time.Sleep(2 * time.Microsecond) //waits:ok now() has microseconds
 		default:
 			r.statement(&s)
 		}

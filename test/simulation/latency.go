@@ -20,13 +20,16 @@ func (w *world) judgeLatency() {
 		return
 	}
 	var took []time.Duration
-	for _, t := range w.postgres.Look().Log {
+	log := w.postgres.Look().Log
+	w.mu.Lock()
+	for _, t := range log {
 		for _, row := range t.Rows {
 			if all := w.arrived[row.ID]; len(all) > 0 && t.At.Sub(w.began) > time.Second {
 				took = append(took, all[0].At.Sub(t.At))
 			}
 		}
 	}
+	w.mu.Unlock()
 	slices.Sort(took)
 	limit := prompt
 	if w.plan.Gate != "" {

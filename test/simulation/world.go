@@ -157,6 +157,8 @@ func Run(p *Plan, tracing bool) *Result {
 	virtual := time.Since(w.began)
 	w.net.Close()
 	time.Sleep(time.Minute) // no time passes in a bubble whose first goroutine has ended
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return &Result{Problems: w.problems, Trace: w.trace, Digest: w.digest, Events: w.serial, Virtual: virtual}
 }
 

@@ -160,7 +160,7 @@ func (b *bed) awaitCommitted(t *testing.T, n int64) {
 // ask while the test goes on.
 func never(t *testing.T, long time.Duration, why string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { //waits:ok a pause
 		require.False(t, is(), why)
 	}
 }

@@ -37,7 +37,7 @@ func growBehind(t *testing.T, handled int) {
 	produce(0, 0, 30)
 	var j journal
 	handle := func(_ context.Context, m consumer.Message) error {
-		time.Sleep(10 * time.Millisecond) // the work, which lets the group fall behind
+		time.Sleep(10 * time.Millisecond) //waits:ok the work, which lets the group fall behind
 		j.add(m)
 		return nil
 	}

@@ -65,7 +65,7 @@ func TestHeldLettersWithIDsOfTheirOwn(t *testing.T) {
 	require.Equal(t, []string{"a1 permanent", "a2 waiting"}, r.open())
 	r.dismiss("a1")
 	r.awaitEffects("event of a2")
-	require.Eventually(t, func() bool { return len(r.open()) == 0 }, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.open()) == 0 }, time.Minute, 50*time.Millisecond)
 	require.NoError(t, stop())
 	r.rewind()
 	r.refuse()
@@ -135,7 +135,9 @@ func TestHeldLettersOfALetterTopicThatWasReplaced(t *testing.T) {
 	r.send("a", "a1", "a2", "a3", "a4", "a5", "a6")
 	require.Eventually(t, func() bool { return value(t, r.registry, "cdc_outbox_inbox_open_dead_letters") == 6 },
 		30*time.Second, 10*time.Millisecond)
-	time.Sleep(3 * time.Second) // the letters are read again every two seconds
+	asked := r.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: topic + ".DLT", Count: -1, Observe: true})
+	require.Eventually(t, func() bool { return asked.Hits() > 0 }, time.Minute, 10*time.Millisecond,
+		"the letters are read again every two seconds")
 	_, err := r.Admin().DeleteTopics(t.Context(), topic+".DLT")
 	require.NoError(t, err)
 	_, err = r.Admin().CreateTopics(t.Context(), 1, 1, nil, topic+".DLT")

@@ -79,7 +79,7 @@ func (c *client) ask(req kmsg.Request) kmsg.Response {
 // settled repeats a request while the coordinator is busy: it is being elected, or a transaction of the id is ending.
 func settled(t testing.TB, one func() int16) int16 {
 	t.Helper()
-	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { //waits:ok a pause
 		switch code := one(); code {
 		case 14, 15, 16, 51:
 			require.True(t, time.Now().Before(until), "code %d stays", code)
@@ -160,7 +160,7 @@ func (c *client) produce(topic string, id identity, sequence int32, transactiona
 // send repeats a request whose topic is so new that its broker does not lead it yet.
 func (c *client) send(topic, txid string, transactional bool, raw []byte) (at int64, code int16) {
 	c.t.Helper()
-	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { //waits:ok a pause
 		req := kmsg.NewPtrProduceRequest()
 		req.Acks, req.TimeoutMillis = -1, 10_000
 		if transactional {
@@ -182,7 +182,7 @@ func (c *client) send(topic, txid string, transactional bool, raw []byte) (at in
 // produceInTransaction sends one batch, again while the broker still asks the coordinator (KIP-890).
 func (c *client) produceInTransaction(topic string, id identity, sequence int32, values ...string) (code int16) {
 	c.t.Helper()
-	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { //waits:ok a pause
 		_, code = c.produce(topic, id, sequence, true, values...)
 		if code != 19 && code != 51 {
 			return code

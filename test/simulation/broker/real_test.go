@@ -62,7 +62,7 @@ func (r *realCluster) deleteTopic(name string) {
 	require.NoError(r.t, r.cluster.Delete(r.t.Context(), name))
 	cl := connect(r.t, r)
 	defer cl.close()
-	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { //waits:ok a pause
 		if _, _, code := cl.metadata(name); code == unknownTopic {
 			return
 		}

@@ -104,7 +104,7 @@ func newStandIn(kafka4 bool) *standIn {
 
 func (s *standIn) close() {
 	s.net.Close()
-	time.Sleep(time.Minute) // until every goroutine has noticed
+	time.Sleep(time.Minute) //waits:ok in a bubble, until every goroutine has noticed
 }
 
 func (s *standIn) dial(ctx context.Context) (net.Conn, error) {
@@ -133,7 +133,7 @@ func topics(c *client, _ cluster) {
 	require.EqualValues(c.t, topicExists, c.createTopic("new", 3))
 	n, leader, code := c.metadata("new")
 	for until := time.Now().Add(patience); code != ok && time.Now().Before(until); n, leader, code = c.metadata("new") {
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) //waits:ok a pause
 	}
 	require.EqualValues(c.t, ok, code)
 	require.Equal(c.t, 3, n)

@@ -114,7 +114,7 @@ func offsets(c *client, k cluster) {
 		if commit {
 			was = now
 		}
-		for code = unstableOffset; code == unstableOffset; time.Sleep(5 * time.Millisecond) {
+		for code = unstableOffset; code == unstableOffset; time.Sleep(5 * time.Millisecond) { //waits:ok a pause
 			text, at, code = c.offset(group, "offsets", true)
 		}
 		require.EqualValues(c.t, ok, code)
@@ -159,6 +159,7 @@ func timesOut(c *client, k cluster) {
 	a := c.fresh("times-out")
 	require.EqualValues(c.t, ok, c.addPartitions(a, "times-out"))
 	require.EqualValues(c.t, ok, c.produceInTransaction("times-out", a, 0, "a"))
+	//waits:ok a broker looks for transactions that are over their time now and then
 	time.Sleep(time.Duration(k.timeout())*time.Millisecond + 3*time.Second)
 	require.EqualValues(c.t, fenced, c.end(a, true))
 	require.EqualValues(c.t, invalidEpoch, c.produceInTransaction("times-out", a, 1, "late"))

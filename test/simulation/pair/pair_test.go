@@ -20,15 +20,15 @@ var (
 	}
 )
 
-// underRace is set by race_test.go: the search has one goroutine, and the race detector makes it only slower.
+// underRace is set by race_test.go: each search has one goroutine, and the race detector makes it only slower.
 var underRace bool
 
-// limits bound the searches: PAIR_MODEL=full takes minutes.
+// limits bound the searches: PAIR_MODEL=full takes minutes, -short moments.
 func limits(full bounds) bounds {
 	if os.Getenv("PAIR_MODEL") == "full" {
 		return full
 	}
-	if underRace {
+	if underRace || testing.Short() {
 		return bounds{commits: 1, faults: 1}
 	}
 	return bounds{commits: 2, faults: 2}
@@ -38,6 +38,7 @@ func limits(full bounds) bounds {
 func TestModel(t *testing.T) {
 	for name, r := range map[string]rules{"at least once": atLeastOnce, "exactly once": exactlyOnce} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			began, bound := time.Now(), limits(bounds{commits: 3, faults: 2})
 			s := search{rules: r, bound: bound}
 			if bad := s.run(); bad != nil {
@@ -51,7 +52,7 @@ func TestModel(t *testing.T) {
 // TestModelRefutes: the model notices each rule that is missing, by the promise that the rule keeps.
 func TestModelRefutes(t *testing.T) {
 	if underRace {
-		t.Skip("one goroutine")
+		t.Skip("each search has one goroutine")
 	}
 	for _, m := range []struct {
 		name   string
@@ -59,60 +60,70 @@ func TestModelRefutes(t *testing.T) {
 		change func(*rules)
 		breaks string
 		three  bool // events are needed to see it
+		large  bool // the search takes seconds
 	}{
 		{
 			"at least once, no instance is fenced", atLeastOnce,
-			func(r *rules) { r.fenced = false }, "OL", false,
+			func(r *rules) { r.fenced = false }, "OL", false, true,
 		},
 		{
 			"at least once, one claim in a life", atLeastOnce,
-			func(r *rules) { r.claim = false }, "OL", false,
+			func(r *rules) { r.claim = false }, "OL", false, true,
 		},
-		{"at least once, ended when fenced", atLeastOnce, func(r *rules) { r.wait = false }, "E", false},
+		{"at least once, ended when fenced", atLeastOnce, func(r *rules) { r.wait = false }, "E", false, false},
 		{
 			"at least once, nothing compared", atLeastOnce,
-			func(r *rules) { r.inside, r.reread = false, false }, "SL", false,
+			func(r *rules) { r.inside, r.reread = false, false }, "SL", false, false,
 		},
-		{"at least once, rights forgotten", atLeastOnce, func(r *rules) { r.recall = false }, "E", false},
+		{"at least once, rights forgotten", atLeastOnce, func(r *rules) { r.recall = false }, "E", false, false},
 		{
 			"at least once, positions beyond the row kept", atLeastOnce,
-			func(r *rules) { r.reread = false }, "SL", false,
+			func(r *rules) { r.reread = false }, "SL", false, false,
 		},
 		{
 			"at least once, back to what it knew", atLeastOnce,
-			func(r *rules) { r.yield = false }, "OL", true,
+			func(r *rules) { r.yield = false }, "OL", true, true,
 		},
 		{
 			"at least once, the row written anywhere", atLeastOnce,
-			func(r *rules) { r.holds = false }, "SL", false,
+			func(r *rules) { r.holds = false }, "SL", false, false,
 		},
 		{
 			"exactly once, the position believed", exactlyOnce,
-			func(r *rules) { r.evidence = false }, "SL", false,
+			func(r *rules) { r.evidence = false }, "SL", false, false,
 		},
 		{
 			"exactly once, one claim in a life", exactlyOnce,
-			func(r *rules) { r.claim = false }, "EDL", false,
+			func(r *rules) { r.claim = false }, "EDL", false, false,
 		},
-		{"exactly once, ended when fenced", exactlyOnce, func(r *rules) { r.wait = false }, "E", false},
+		{"exactly once, ended when fenced", exactlyOnce, func(r *rules) { r.wait = false }, "E", false, false},
 		{
 			"exactly once, nothing compared", exactlyOnce,
-			func(r *rules) { r.outside, r.evidence = false, false }, "SL", false,
+			func(r *rules) { r.outside, r.evidence = false, false }, "SL", false, false,
 		},
-		{"exactly once, rights forgotten", exactlyOnce, func(r *rules) { r.recall = false }, "E", false},
+		{"exactly once, rights forgotten", exactlyOnce, func(r *rules) { r.recall = false }, "E", false, false},
 	} {
 		t.Run(m.name, func(t *testing.T) {
+			if m.large && testing.Short() {
+				t.Skip("hundreds of thousands of states; run without -short")
+			}
+			t.Parallel()
 			r := m.from
 			m.change(&r)
-			bound := bounds{commits: 2, faults: 2}
-			if m.three {
-				bound.commits = 3
-			}
-			s := search{rules: r, bound: bound}
-			bad := s.run()
-			require.NotNil(t, bad, "the model did not notice")
-			t.Logf("%d states\n%s", len(s.all), bad.tell(r, bound))
-			require.Contains(t, m.breaks, strings.Split(bad.what, ":")[0])
+			refute(t, r, m.three, m.breaks)
 		})
 	}
+}
+
+// refute wants a promise to be broken, one of those whose letters breaks has.
+func refute(t *testing.T, r rules, three bool, breaks string) {
+	bound := bounds{commits: 2, faults: 2}
+	if three {
+		bound.commits = 3
+	}
+	s := search{rules: r, bound: bound}
+	bad := s.run()
+	require.NotNil(t, bad, "the model did not notice")
+	t.Logf("%d states\n%s", len(s.all), bad.tell(r, bound))
+	require.Contains(t, breaks, strings.Split(bad.what, ":")[0])
 }

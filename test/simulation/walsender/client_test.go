@@ -301,7 +301,7 @@ func (c *client) over() (code string, took time.Duration) {
 // await waits for a condition. A real server takes a moment.
 func await(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for until := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) { //waits:ok a pause
 		require.True(t, time.Now().Before(until), what)
 	}
 }

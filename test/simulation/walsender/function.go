@@ -82,7 +82,7 @@ func choose(sc *scope, name string, args []expr) (best *string, err error) {
 	return best, nil
 }
 
-// setting is what is in force in the session.
+// setting is the value in force in the session, never nil. The server's lock is held.
 func (c *session) setting(name string) *string {
 	if v, ok := c.params[name]; ok {
 		return &v

@@ -46,6 +46,11 @@ type standIn struct {
 const address = "10.0.0.1:5432"
 
 func runStandIn(t *testing.T, major int, script func(testing.TB, server)) {
+	standInOf(t, major, func(t *testing.T, s *standIn) { script(t, s) })
+}
+
+// standInOf runs a test against a stand-in of its own, in a bubble.
+func standInOf(t *testing.T, major int, test func(*testing.T, *standIn)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &standIn{net: network.New(1), major: major}
 		s.server = walsender.New(walsender.Config{
@@ -57,7 +62,7 @@ func runStandIn(t *testing.T, major int, script func(testing.TB, server)) {
 			s.net.Close()
 			time.Sleep(time.Minute) // until every goroutine has noticed
 		}()
-		script(t, s)
+		test(t, s)
 	})
 }
 

@@ -33,32 +33,14 @@ type reply struct{ ask bool }
 
 // stream serves START_REPLICATION. A nil error means that the session is over.
 func (c *session) stream(sql string) error {
-	m := startReplication.FindStringSubmatch(sql)
 	s := c.server
-	s.mu.Lock()
-	switch {
-	case m == nil:
-		s.mu.Unlock()
-		return refuse("42601", "syntax error")
-	case m[1] != s.state.Slot.Name:
-		s.mu.Unlock()
-		return refuse("42704", fmt.Sprintf("replication slot %q does not exist", m[1]))
-	case s.holder != 0:
-		s.mu.Unlock()
-		return refuse("55006", fmt.Sprintf("replication slot %q is active for PID %d", m[1], s.holder))
-	case !s.up:
-		s.mu.Unlock()
-		return refuse("57P01", "terminating connection due to administrator command")
+	start, asked, err := s.acquire(c.pid, sql)
+	if err != nil {
+		return err
 	}
-	s.holder = c.pid
-	start := max(ParseLSN(m[2]), s.state.Slot.Confirmed)
-	s.mu.Unlock()
-	s.say("%d streams from %s, asked for %s", c.pid, start, m[2])
+	s.say("%d streams from %s, asked for %s", c.pid, start, asked)
 	st := &streaming{c: c, s: s, next: start, sent: start, heard: time.Now(), replies: make(chan reply, 1)}
-	if v := c.setting("wal_sender_timeout"); v != nil {
-		ms, _ := strconv.Atoi(*v)
-		st.timeout = time.Duration(ms) * time.Millisecond
-	}
+	st.timeout = c.duration("wal_sender_timeout")
 	c.backend.Send(&pgproto3.CopyBothResponse{})
 	_ = c.backend.Flush() // listen finds out
 	listening := make(chan struct{})
@@ -70,6 +52,33 @@ func (c *session) stream(sql string) error {
 	c.close()
 	<-listening
 	return nil
+}
+
+// acquire gives the slot to a backend. It returns the position to begin at, and the position that was asked for.
+func (s *Server) acquire(pid int, sql string) (start LSN, asked string, err error) {
+	m := startReplication.FindStringSubmatch(sql)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case m == nil:
+		return 0, "", refuse("42601", "syntax error")
+	case m[1] != s.state.Slot.Name:
+		return 0, "", refuse("42704", fmt.Sprintf("replication slot %q does not exist", m[1]))
+	case s.holder != 0:
+		return 0, "", refuse("55006", fmt.Sprintf("replication slot %q is active for PID %d", m[1], s.holder))
+	case !s.up:
+		return 0, "", refuse("57P01", "terminating connection due to administrator command")
+	}
+	s.holder = pid
+	return max(ParseLSN(m[2]), s.state.Slot.Confirmed), m[2], nil
+}
+
+// duration is a setting in milliseconds that is in force in the session.
+func (c *session) duration(name string) time.Duration {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	ms, _ := strconv.Atoi(*c.setting(name))
+	return time.Duration(ms) * time.Millisecond
 }
 
 // listen takes the client's status updates, also while the sender waits for room.
@@ -228,11 +237,7 @@ const piece = 4
 
 func (st *streaming) transaction(t *Txn) bool {
 	began := time.Now()
-	limit := st.s.cfg.TransactionTimeout
-	if v := st.c.setting("transaction_timeout"); v != nil {
-		ms, _ := strconv.Atoi(*v)
-		limit = time.Duration(ms) * time.Millisecond
-	}
+	limit := st.c.duration("transaction_timeout")
 	st.add(encodeBegin(t))
 	for i, row := range t.Rows {
 		if !st.related {

@@ -74,7 +74,7 @@ func TestStartOutlivesItsGoroutine(t *testing.T) {
 	for range 20 {
 		all = append(all, <-started)
 	}
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(200 * time.Millisecond) //waits:ok the threads of those goroutines are retired meanwhile
 	for _, c := range all {
 		require.True(t, c.Running())
 		c.Kill()

@@ -2,6 +2,7 @@ package fakebroker_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -23,7 +24,7 @@ func TestBrokerReturnsRecordsAndFaults(t *testing.T) {
 	require.Len(t, b.Addrs(), 2)
 	require.NoError(t, b.Create(t.Context(), kafkaclient.Topic{Name: "b", Partitions: 3}))
 
-	cl, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.MetadataMinAge(10*time.Millisecond))
 	require.NoError(t, err)
 	defer cl.Close()
 	fault := b.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "b", Err: kerr.NotLeaderForPartition})

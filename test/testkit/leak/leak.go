@@ -12,7 +12,7 @@ import (
 
 // patience is for goroutines that are ending: goleak itself waits for less than half a second. What has leaked is still
 // there when it is over.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // VerifyTestMain is goleak.VerifyTestMain with patience.
 func VerifyTestMain(m *testing.M) {
@@ -27,7 +27,9 @@ func VerifyTestMain(m *testing.M) {
 }
 
 // Find is goleak.Find with patience.
-func Find(opts ...goleak.Option) error {
+func Find(opts ...goleak.Option) error { return find(patience, opts...) }
+
+func find(patience time.Duration, opts ...goleak.Option) error {
 	for end := time.Now().Add(patience); ; {
 		if err := goleak.Find(opts...); err == nil || time.Now().After(end) {
 			return err

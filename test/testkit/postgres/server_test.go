@@ -16,6 +16,9 @@ func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 func start(t *testing.T, opts postgres.Options) *postgres.Server {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a server; run without -short")
+	}
 	s, err := postgres.Start(t.Context(), opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })

@@ -8,6 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func directories() int {
+	if testing.Short() {
+		return 50
+	}
+	return 300
+}
+
 // TestSweepSparesLivingOwners: other runs sweep while directories are made and used, and remove those only whose owner
 // has ended.
 func TestSweepSparesLivingOwners(t *testing.T) {
@@ -27,7 +34,7 @@ func TestSweepSparesLivingOwners(t *testing.T) {
 		})
 	}
 	var living []*Dir
-	for range 300 {
+	for range directories() {
 		d, err := newDir(base, "x")
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(d.Join("file"), nil, 0o600))
