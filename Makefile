@@ -29,6 +29,7 @@ endif
 TOOLS := .cache/bin
 GOLANGCI := $(TOOLS)/golangci-lint
 PROSE := $(TOOLS)/prose
+WAITS := $(TOOLS)/waits
 DEPGUARD := $(TOOLS)/depguard
 GOVULNCHECK := $(TOOLS)/govulncheck
 # Directories with build-tagged files are linted with their tag on.
@@ -171,10 +172,15 @@ bench-beside: build ## a live stream beside replay, repair, the initial snapshot
 bench-latency: build ## commit -> consumer latency at 500 transactions/s
 	$(GO) run ./test/bench latency $(BENCH_FLAGS)
 
-lint: tidy-check vet golangci prose imports links pure rules ## golangci-lint (gofumpt and staticcheck included), vet, English, import directions, what the binary links, Prometheus rules
+lint: tidy-check vet waits golangci prose imports links pure rules ## golangci-lint (gofumpt and staticcheck included), vet, sleeps in tests, English, import directions, what the binary links, Prometheus rules
 
 vet:
 	$(GO) vet -tags $(LINT_TAGS) work
+
+.PHONY: waits
+waits: $(WAITS) ## tests that sleep in real time or give up early; //waits:ok REASON allows one wait, see tools/waits/main.go
+	cd tools && GOWORK=off $(GO) test ./waits
+	$(GO) vet -vettool=$(abspath $(WAITS)) -tags $(LINT_TAGS) work
 
 ONLY    :=
 MODULES := $(filter-out tools/golangci,$(patsubst %/,%,$(dir $(shell git ls-files go.mod '*/go.mod'))))
@@ -256,6 +262,10 @@ $(GOLANGCI): tools/golangci/go.mod tools/golangci/go.sum
 $(PROSE): $(wildcard tools/prose/*.go) tools/go.mod
 	@mkdir -p $(TOOLS)
 	cd tools && GOWORK=off $(GO) build -o $(abspath $@) ./prose
+
+$(WAITS): $(wildcard tools/waits/*.go) tools/go.mod
+	@mkdir -p $(TOOLS)
+	cd tools && GOWORK=off $(GO) build -o $(abspath $@) ./waits
 
 # Before Go 1.27 a target can fail with nothing but this when its time is up, https://go.dev/issue/75804. What is found always comes
 # with "Failing input".
