@@ -78,7 +78,7 @@ image: ## build the container image for amd64 and arm64 as an OCI layout in .cac
 	cd tools && GOWORK=off $(GO) test ./image && GOWORK=off $(GO) run ./image -out $(CURDIR)/.cache/image $$start -version $(VERSION) -revision $(REVISION) \
 		-created "$$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo 1970-01-01T00:00:00Z)" $$args
 
-test: $(GOTEST) ## unit and integration tests with the race detector, on the default Postgres, and 200 seeds of the simulation; five minutes
+test: $(GOTEST) ## unit and integration tests with the race detector, on the default Postgres, and 200 seeds of the simulation; a line per package, none while it compiles
 	$(NO_RACE_NOTE)
 	$(call gotest,$(RACE) -timeout 30m,work)
 	@$(MAKE) --no-print-directory simulate SEEDS=200
@@ -86,7 +86,7 @@ test: $(GOTEST) ## unit and integration tests with the race detector, on the def
 # The overlay of Go's runtime makes a run repeatable (test/simulation/replay); the first use compiles everything again.
 SEEDS := 2000
 .PHONY: simulate mutants
-simulate: ## the real connector in virtual time, two processes; SEEDS=1000000 for a soak, FIRST=1 to begin elsewhere, SEED=7 to show one, STEPS=1,4 for some of its steps
+simulate: ## the real connector in virtual time, 2,000 seeds in two processes; SEEDS=1000000 for a soak, FIRST=1 to begin elsewhere, SEED=7 to show one, STEPS=1,4 for some of its steps
 	@flags="-overlay .cache/replay/overlay.json -tags replay"; \
 		$(GO) run ./test/simulation/replay .cache/replay || { flags=; echo "the seeds run without exact repetition"; }; \
 		$(GO) test $$flags -c -o .cache/simulation.test ./test/simulation
@@ -106,7 +106,7 @@ PG_TESTS := ^(TestScripts|TestVersions|TestSetup|TestEnsure|TestPreflight|TestRu
 PG_E2E := ^(TestKill|TestSIGTERM|TestPostgresCrashes|TestWaitingForKafkaDoesNotDelay|TestFailover|TestWaitingInstance)
 .PHONY: test-versions matrix
 PG_PACKAGES := ./replication/ ./internal/postgres/ ./internal/setup/ ./internal/outboxtable/ ./slotmonitor/ ./internal/polling/ ./test/simulation/walsender/
-test-versions: $(GOTEST) ## what depends on the version of Postgres, on 14, 16, 17 and 18 (make test runs the default one)
+test-versions: $(GOTEST) ## what depends on the version of Postgres, on 14, 16, 17 and 18 (make test runs the default one); minutes
 	@printf '%s\n' $(PG_VERSIONS) | xargs -P 2 -I{} sh -c 'out=$$(CDC_OUTBOX_TEST_PG_VERSION={} $(call gotest,$(RACE) -timeout 30m -run "$(PG_TESTS)",$(PG_PACKAGES)) 2>&1); \
 		status=$$?; printf "PostgreSQL %s\n%s\n" {} "$$out"; exit $$status'
 
@@ -126,7 +126,7 @@ FLAGS = $(MUTATE_$(PKG))
 mutation: $(TOOLS)/mutation ## how many small changes of a package its tests notice: PKG=./internal/connector; minutes
 	@$(TOOLS)/mutation $(FLAGS) $(PKG)
 
-unit: ## unit tests only: no servers, seconds; the ten slowest packages
+unit: ## unit tests only: no servers; names the ten slowest packages
 	@.ci/unit
 
 e2e: build $(GOTEST) ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), minutes
@@ -284,7 +284,7 @@ $(TOOLS)/mutation: $(wildcard tools/mutation/*.go) tools/go.mod
 	@mkdir -p $(TOOLS)
 	cd tools && GOWORK=off $(GO) build -o $(abspath $@) ./mutation
 
-fuzz: ## every fuzz target for FUZZTIME=10s
+fuzz: ## every fuzz target for FUZZTIME=10s; minutes
 	@mkdir -p .cache
 	@for pkg in $$($(GO) list work); do \
 		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
