@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -28,6 +29,9 @@ func floor(ctx context.Context, args []string) error {
 	rounds := flags.Int("rounds", 3, "passes of each contender")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if missing := missingBinary(); missing != "" {
+		return errors.New(missing)
 	}
 	b, err := makeBed(ctx, *rows)
 	if err != nil {
