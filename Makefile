@@ -25,14 +25,24 @@ RACE := -race
 NO_RACE_NOTE = @:
 endif
 
-# Linters are pinned in tools/go.mod and tools/golangci/go.mod, apart from the product's own dependencies.
+# Linters and gotestsum are pinned in tools/go.mod and tools/golangci/go.mod, apart from the product's own dependencies.
 TOOLS := .cache/bin
 GOLANGCI := $(TOOLS)/golangci-lint
 PROSE := $(TOOLS)/prose
+WAITS := $(TOOLS)/waits
+GOTESTSUM := $(TOOLS)/gotestsum
 DEPGUARD := $(TOOLS)/depguard
 GOVULNCHECK := $(TOOLS)/govulncheck
 # Directories with build-tagged files are linted with their tag on.
 LINT_TAGS := e2e,interop
+
+# $(call gotest,FLAGS,PACKAGES). RERUN=1, as .ci/run sets it, runs what fails once more, alone, and names what passes then.
+ifdef RERUN
+gotest = .ci/gotest "$(2)" $(1)
+GOTEST := $(GOTESTSUM) # what runs tests so needs
+else
+gotest = $(GO) test $(1) $(2)
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-table bench-floor bench-latency bench-beside bench-topics lint vet imports links vuln fuzz fmt docs compose-check clean
@@ -68,16 +78,15 @@ image: ## build the container image for amd64 and arm64 as an OCI layout in .cac
 	cd tools && GOWORK=off $(GO) test ./image && GOWORK=off $(GO) run ./image -out $(CURDIR)/.cache/image $$start -version $(VERSION) -revision $(REVISION) \
 		-created "$$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo 1970-01-01T00:00:00Z)" $$args
 
-test: ## unit and integration tests, with the race detector (first run on 2 busy cores: 7 minutes; a line per package, none for minutes)
+test: $(GOTEST) ## unit and integration tests with the race detector, on the default Postgres, and 200 seeds of the simulation; a line per package, none while it compiles
 	$(NO_RACE_NOTE)
-	$(GO) test $(RACE) -timeout 30m work
-	@$(MAKE) --no-print-directory simulate
-	@$(MAKE) --no-print-directory test-versions
+	$(call gotest,$(RACE) -timeout 30m,work)
+	@$(MAKE) --no-print-directory simulate SEEDS=200
 
 # The overlay of Go's runtime makes a run repeatable (test/simulation/replay); the first use compiles everything again.
 SEEDS := 2000
 .PHONY: simulate mutants
-simulate: ## the real connector in virtual time, two processes; SEEDS=1000000 for a soak, FIRST=1 to begin elsewhere, SEED=7 to show one, STEPS=1,4 for some of its steps
+simulate: ## the real connector in virtual time, 2,000 seeds in two processes; SEEDS=1000000 for a soak, FIRST=1 to begin elsewhere, SEED=7 to show one, STEPS=1,4 for some of its steps
 	@flags="-overlay .cache/replay/overlay.json -tags replay"; \
 		$(GO) run ./test/simulation/replay .cache/replay || { flags=; echo "the seeds run without exact repetition"; }; \
 		$(GO) test $$flags -c -o .cache/simulation.test ./test/simulation
@@ -96,13 +105,14 @@ PG_TESTS := ^(TestScripts|TestVersions|TestSetup|TestEnsure|TestPreflight|TestRu
 # The end-to-end tests that are repeated on each version.
 PG_E2E := ^(TestKill|TestSIGTERM|TestPostgresCrashes|TestWaitingForKafkaDoesNotDelay|TestFailover|TestWaitingInstance)
 .PHONY: test-versions matrix
-test-versions: ## what depends on the version of Postgres, on 14, 16, 17 and 18 (make test runs the default one)
-	@printf '%s\n' $(PG_VERSIONS) | xargs -P 2 -I{} sh -c 'out=$$(CDC_OUTBOX_TEST_PG_VERSION={} $(GO) test $(RACE) -timeout 30m -run "$(PG_TESTS)" ./replication/ ./internal/postgres/ ./internal/setup/ ./internal/outboxtable/ ./slotmonitor/ ./internal/polling/ ./test/simulation/walsender/ 2>&1); \
+PG_PACKAGES := ./replication/ ./internal/postgres/ ./internal/setup/ ./internal/outboxtable/ ./slotmonitor/ ./internal/polling/ ./test/simulation/walsender/
+test-versions: $(GOTEST) ## what depends on the version of Postgres, on 14, 16, 17 and 18 (make test runs the default one); minutes
+	@printf '%s\n' $(PG_VERSIONS) | xargs -P 2 -I{} sh -c 'out=$$(CDC_OUTBOX_TEST_PG_VERSION={} $(call gotest,$(RACE) -timeout 30m -run "$(PG_TESTS)",$(PG_PACKAGES)) 2>&1); \
 		status=$$?; printf "PostgreSQL %s\n%s\n" {} "$$out"; exit $$status'
 
 matrix: build ## every test that needs Postgres, and the core of e2e, on one version after the other; VERSIONS="14 15 16 17 18"
 	@set -e; for v in $${VERSIONS:-14 15 16 17 18}; do echo "PostgreSQL $$v"; \
-		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 ./replication/ ./internal/postgres/ ./internal/setup/ ./internal/outboxtable/ ./slotmonitor/ ./internal/polling/ ./test/simulation/walsender/ ./test/outbox/ ./test/inbox/ ./cmd/cdc-outbox/; \
+		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 $(PG_PACKAGES) ./test/outbox/ ./test/inbox/ ./cmd/cdc-outbox/; \
 		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -tags e2e -count=1 -timeout 20m -run '$(PG_E2E)' ./test/e2e/; done
 
 # Which files and tests count: the producer's core and recovery; the checkpoint with its tests against Postgres and the
@@ -116,21 +126,21 @@ FLAGS = $(MUTATE_$(PKG))
 mutation: $(TOOLS)/mutation ## how many small changes of a package its tests notice: PKG=./internal/connector; minutes
 	@$(TOOLS)/mutation $(FLAGS) $(PKG)
 
-unit: ## unit tests only: no servers, seconds
-	$(GO) test -short work
+unit: ## unit tests only: no servers; names the ten slowest packages
+	@.ci/unit
 
-e2e: build ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), minutes
+e2e: build $(GOTEST) ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), minutes
 	$(NO_RACE_NOTE)
-	$(GO) test $(RACE) -tags e2e -count=1 -timeout 30m -parallel 3 ./test/e2e/...
-	$(GO) test $(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal' ./internal/kafka/... ./publisher/ ./test/inbox/consumer/ ./test/simulation/broker/
+	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 30m -parallel 3,./test/e2e/...)
+	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal',./internal/kafka/... ./publisher/ ./test/inbox/consumer/ ./test/simulation/broker/)
 
 soak: build interop ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 or 2.8 for all of it on that version
 	$(NO_RACE_NOTE)
 	CDC_OUTBOX_TEST_SOAK=1 CDC_OUTBOX_TEST_KAFKA=$(KAFKA) $(GO) test $(RACE) -tags e2e -count=1 -timeout 120m -v ./test/e2e/...
 
 .PHONY: interop
-interop: ## what Java's clients, librdkafka, kafkajs and franz-go see of the same records, and consumers in three languages that keep the ledger, six minutes (needs a JDK, Maven, Python with venv, npm); KAFKA=3.9 or 2.8
-	CDC_OUTBOX_TEST_KAFKA=$(KAFKA) $(GO) test -tags interop -count=1 -timeout 30m -v ./test/interop
+interop: $(GOTEST) ## what Java's clients, librdkafka, kafkajs and franz-go see of the same records, and consumers in three languages that keep the ledger, six minutes (needs a JDK, Maven, Python with venv, npm); KAFKA=3.9 or 2.8
+	CDC_OUTBOX_TEST_KAFKA=$(KAFKA) $(call gotest,-tags interop -count=1 -timeout 30m -v,./test/interop)
 
 conformance: ## run real Debezium over the cases of testdata/debezium and write down what it does (needs Java 17 and Maven), a minute
 	$(GO) test -count=1 ./test/conformance -capture
@@ -171,10 +181,15 @@ bench-beside: build ## a live stream beside replay, repair, the initial snapshot
 bench-latency: build ## commit -> consumer latency at 500 transactions/s
 	$(GO) run ./test/bench latency $(BENCH_FLAGS)
 
-lint: tidy-check vet golangci prose imports links pure rules ## golangci-lint (gofumpt and staticcheck included), vet, English, import directions, what the binary links, Prometheus rules
+lint: tidy-check vet waits golangci prose imports links pure rules ## golangci-lint (gofumpt and staticcheck included), vet, sleeps in tests, English, import directions, what the binary links, Prometheus rules
 
 vet:
 	$(GO) vet -tags $(LINT_TAGS) work
+
+.PHONY: waits
+waits: $(WAITS) ## tests that sleep in real time or give up early; //waits:ok REASON allows one wait, see tools/waits/main.go
+	cd tools && GOWORK=off $(GO) test ./waits
+	$(GO) vet -vettool=$(abspath $(WAITS)) -tags $(LINT_TAGS) work
 
 ONLY    :=
 MODULES := $(filter-out tools/golangci,$(patsubst %/,%,$(dir $(shell git ls-files go.mod '*/go.mod'))))
@@ -245,7 +260,7 @@ vuln: $(GOVULNCHECK) ## known vulnerabilities in what the code calls (needs the 
 
 $(TOOLS)/%: tools/go.mod tools/go.sum
 	@mkdir -p $(TOOLS)
-	GOWORK=off $(GO) build -modfile=tools/go.mod -o $@ $$(awk '/^\t/ && $$1 ~ /\/cmd\/$*$$/ {print $$1; exit}' tools/go.mod)
+	GOWORK=off $(GO) build -modfile=tools/go.mod -o $@ $$(awk '/^\t/ && $$1 ~ /\/$*$$/ {print $$1; exit}' tools/go.mod)
 
 # Two and a half minutes on 2 cores when nothing is cached; once for each version.
 $(GOLANGCI): tools/golangci/go.mod tools/golangci/go.sum
@@ -257,6 +272,10 @@ $(PROSE): $(wildcard tools/prose/*.go) tools/go.mod
 	@mkdir -p $(TOOLS)
 	cd tools && GOWORK=off $(GO) build -o $(abspath $@) ./prose
 
+$(WAITS): $(wildcard tools/waits/*.go) tools/go.mod
+	@mkdir -p $(TOOLS)
+	cd tools && GOWORK=off $(GO) build -o $(abspath $@) ./waits
+
 # Before Go 1.27 a target can fail with nothing but this when its time is up, https://go.dev/issue/75804. What is found always comes
 # with "Failing input".
 FUZZ_TIME_UP := grep -q '^    context deadline exceeded$$' .cache/fuzz.log && ! grep -q 'Failing input' .cache/fuzz.log
@@ -265,7 +284,7 @@ $(TOOLS)/mutation: $(wildcard tools/mutation/*.go) tools/go.mod
 	@mkdir -p $(TOOLS)
 	cd tools && GOWORK=off $(GO) build -o $(abspath $@) ./mutation
 
-fuzz: ## every fuzz target for FUZZTIME=10s
+fuzz: ## every fuzz target for FUZZTIME=10s; minutes
 	@mkdir -p .cache
 	@for pkg in $$($(GO) list work); do \
 		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \

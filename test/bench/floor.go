@@ -2,13 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
 )
 
 // floors are ratios within a round that hold on any machine; what a change costs shows long before, in the tables. One
-// round that reaches them is enough: whatever else the machine does can only take from a pass.
+// round that reaches them is enough: whatever else the machine does can only take from a pass. So there are more rounds
+// as long as none has.
 var floors = []struct {
 	key, other string
 	least      float64
@@ -17,6 +19,9 @@ var floors = []struct {
 	{atLeastOnce, napping, .3},
 }
 
+// attempts is how often the load is measured before the connector is too slow.
+const attempts = 3
+
 // floor runs a small load and fails where the connector is far slower than the readers beside it.
 func floor(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("floor", flag.ContinueOnError)
@@ -24,6 +29,9 @@ func floor(ctx context.Context, args []string) error {
 	rounds := flags.Int("rounds", 3, "passes of each contender")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if missing := missingBinary(); missing != "" {
+		return errors.New(missing)
 	}
 	b, err := makeBed(ctx, *rows)
 	if err != nil {
@@ -34,10 +42,30 @@ func floor(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := m.measure(ctx, tenPerTx, workload{rows: *rows, perTx: 10}, matrixContenders()); err != nil {
-		return err
+	var all []*series
+	for range attempts {
+		m.all = nil
+		if err := m.measure(ctx, tenPerTx, workload{rows: *rows, perTx: 10}, matrixContenders()); err != nil {
+			return err
+		}
+		all = moreRounds(all, m.all)
+		if err = belowFloor(all); err == nil {
+			return nil
+		}
+		fmt.Printf("%v\n\n", err)
 	}
-	return belowFloor(m.all)
+	return err
+}
+
+// moreRounds appends the passes of the same contenders.
+func moreRounds(all, more []*series) []*series {
+	if all == nil {
+		return more
+	}
+	for i := range all {
+		all[i].passes = append(all[i].passes, more[i].passes...)
+	}
+	return all
 }
 
 func belowFloor(all []*series) error {

@@ -1,0 +1,5 @@
+package a
+
+import "time"
+
+func pause() { time.Sleep(time.Second) }
