@@ -13,8 +13,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 )
 
-// A handler whose partition is revoked is cancelled, and may fail for that reason alone, with whatever error. Nothing is
-// concluded from it: the next owner tries the record again, and no dead letter says that it was given up.
+// A handler whose partition is revoked is cancelled, and may fail for that reason alone, with whatever error. Nothing
+// is concluded from it: the next owner tries the record again, and no dead letter says that it was given up.
 func TestAFailureAfterTheRevocationIsNotJudged(t *testing.T) {
 	for name, failure := range map[string]error{
 		"for good":     Permanent(errors.New("no such order")),
