@@ -179,7 +179,7 @@ func TestASnapshotHasAnEndInSight(t *testing.T) {
 		next := st
 		next.Snapshot = &snapshot
 		p.say(next)
-		tab.Await(time.Minute, fmt.Sprintf(`document.querySelector('#progress').innerText.includes('Snapshot: %d,%03d of')`,
+		tab.Await(time.Minute, fmt.Sprintf(`document.querySelector('#progress').innerText.includes('%d,%03d of')`,
 			snapshot.Done/1000, snapshot.Done%1000))
 	}
 	tab.Await(time.Minute, `/rows\/s, about \d+ (s|min)/.test(document.querySelector('#progress').innerText)`)
