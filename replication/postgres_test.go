@@ -150,7 +150,8 @@ func TestRunIdleSlotAdvancesWithForeignWAL(t *testing.T) {
 					go func() {
 						defer close(waited)
 						defer cancel()
-						assert.Eventually(t, func() bool { return s.flushed(t) >= end }, time.Minute, 10*time.Millisecond)
+						assert.Eventually(t, func() bool { return s.flushed(t) >= end }, time.Minute,
+							10*time.Millisecond)
 					}()
 				}
 			}
