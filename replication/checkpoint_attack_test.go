@@ -95,6 +95,7 @@ func TestCheckpointCountsTime(t *testing.T) {
 
 // TestCheckpointConnectionHangs does not stop the stream's status updates, and its attempts do not pile up.
 func TestCheckpointConnectionHangs(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	s := remembering(t, db)
 	line, err := proxy.Start(db.Addr(), proxy.Raw)

@@ -72,6 +72,7 @@ func TestCheckpointNoticesMovedSlot(t *testing.T) {
 
 // TestCheckpointToleratesCrashes: none of them is a gap.
 func TestCheckpointToleratesCrashes(t *testing.T) {
+	t.Parallel()
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	s := remembering(t, db)
 	for i := 1; i <= 3; i++ {
@@ -90,6 +91,7 @@ func TestCheckpointToleratesCrashes(t *testing.T) {
 // TestCheckpointDoesNotDelayShutdown: Postgres has ended every session by then, so nothing can be written down any
 // more, and waits for the walsender's client to confirm the last record.
 func TestCheckpointDoesNotDelayShutdown(t *testing.T) {
+	t.Parallel()
 	db := testkit.DedicatedPostgres(t, pgserver.Options{Settings: patientServer})
 	s := remembering(t, db)
 	s.insert(t)

@@ -113,6 +113,7 @@ func refusal(t *testing.T, ended <-chan error) error {
 // TestCheckpointNoticesRestoredServer under a live connector and after a restart of the connector, also when the log
 // has grown past the old position, and before anything is confirmed.
 func TestCheckpointNoticesRestoredServer(t *testing.T) {
+	t.Parallel()
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	s := remembering(t, db)
 	o := s.marking()
@@ -212,6 +213,7 @@ func TestCheckpointRightsTakenAndGiven(t *testing.T) {
 // TestCheckpointOutlivesBothCrashes: where server and connector crash together, the stream starts at the checkpoint,
 // not at the older position that the server has saved of the slot.
 func TestCheckpointOutlivesBothCrashes(t *testing.T) {
+	t.Parallel()
 	db := testkit.DedicatedPostgres(t, pgserver.Options{Settings: map[string]string{"checkpoint_timeout": "1h"}})
 	s := remembering(t, db)
 	o := s.marking()

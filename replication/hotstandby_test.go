@@ -25,6 +25,7 @@ import (
 // TestDecodingOnAStandby: setup makes each thing where it belongs, the stream brings the rows, the position is
 // remembered on the primary before the slot moves, and a process that is killed goes on.
 func TestDecodingOnAStandby(t *testing.T) {
+	t.Parallel()
 	r := newStandby(t, standbyVersion(t), nil, nil)
 	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true),
 		"an idle primary, so the slot would wait for ever without pg_log_standby_snapshot()")
@@ -96,6 +97,7 @@ func TestDecodingOnAStandby(t *testing.T) {
 // TestStandbyPromoted: the slot lives on through the promotion of its own server, and so does the stream; nothing is
 // missing, and what is remembered goes with it, however far the rest of the primary got.
 func TestStandbyPromoted(t *testing.T) {
+	t.Parallel()
 	r := newStandby(t, standbyVersion(t), nil, nil)
 	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true))
 	seen := map[string]int{}
@@ -174,6 +176,7 @@ func TestStandbyPromoted(t *testing.T) {
 // TestStandbyCrashes: it begins again at its last restart point, before what the connector has confirmed, and catches
 // up.
 func TestStandbyCrashes(t *testing.T) {
+	t.Parallel()
 	r := newStandby(t, standbyVersion(t), nil, nil)
 	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true))
 	r.insertOn(t, r.Server, 1, 50)
@@ -203,6 +206,7 @@ func TestStandbyCrashes(t *testing.T) {
 
 // TestStandbyWithoutAWayToThePrimary: nothing can be made there, and the errors say what to run where.
 func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
+	t.Parallel()
 	r := newStandby(t, standbyVersion(t), nil, nil)
 	r.cfg.PrimaryDSN, r.cfg.Checkpoint, r.cfg.SlotWait = "", identifier.Table{}, 2*time.Second
 	err := setup.Ensure(t.Context(), r.dsn(), r.cfg, true)
@@ -246,6 +250,7 @@ func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 
 // TestStandbyInvalidated: catalog rows go although decoding needs them, and wal_level falls.
 func TestStandbyInvalidated(t *testing.T) {
+	t.Parallel()
 	r := newStandby(t, standbyVersion(t), nil, map[string]string{
 		"hot_standby_feedback": "off", "primary_slot_name": "standby", "max_standby_streaming_delay": "0",
 	})
@@ -288,6 +293,7 @@ func TestStandbyInvalidated(t *testing.T) {
 
 // TestStandbyIsMeant: a standby that is not configured, and a version that has no slots there.
 func TestStandbyIsMeant(t *testing.T) {
+	t.Parallel()
 	r := newStandby(t, "15", nil, nil)
 	requireRefusal(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true), "standby of PostgreSQL 15", "from 16 on")
 	requireRefusal(t, Run(t.Context(), r.Config, drain), "standby of PostgreSQL 15", "from 16 on")

@@ -69,6 +69,7 @@ func TestVersionsLimitsOfTheDatabaseDoNotBindTheStream(t *testing.T) {
 // A server-wide transaction_timeout counts for a walsender that decodes a transaction. The stream would break within
 // the same transaction each time.
 func TestTransactionTimeoutDoesNotEndTheStream(t *testing.T) {
+	t.Parallel()
 	db := testkit.DedicatedPostgres(t, pgserver.Options{Version: "17"})
 	src := newSource(t, db)
 	const rows = 300_000

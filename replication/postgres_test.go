@@ -150,7 +150,8 @@ func TestRunIdleSlotAdvancesWithForeignWAL(t *testing.T) {
 					go func() {
 						defer close(waited)
 						defer cancel()
-						assert.Eventually(t, func() bool { return s.flushed(t) >= end }, time.Minute, 10*time.Millisecond)
+						assert.Eventually(t, func() bool { return s.flushed(t) >= end }, time.Minute,
+							10*time.Millisecond)
 					}()
 				}
 			}
@@ -281,6 +282,7 @@ func TestRunLargeMessages(t *testing.T) {
 // TestRunSurvivesRestart: before PG 17 a restart sets the slot back to what was last saved; the stream starts
 // where the caller is, so nothing comes twice.
 func TestRunSurvivesRestart(t *testing.T) {
+	t.Parallel()
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	s := newSource(t, db)
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
@@ -317,6 +319,7 @@ var patientServer = map[string]string{"wal_sender_timeout": "1h"}
 // TestRunDoesNotDelayShutdown: a fast shutdown of Postgres waits until clients report to walsenders that all was
 // flushed, so the keepalives of a server that is going down must be answered with what they moved.
 func TestRunDoesNotDelayShutdown(t *testing.T) {
+	t.Parallel()
 	db := testkit.DedicatedPostgres(t, pgserver.Options{Settings: patientServer})
 	s := newSource(t, db)
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)

@@ -38,7 +38,8 @@ func TestAnErrorAtTheSameRowNeedsAnOperator(t *testing.T) {
 		var f *fault.Error
 		require.True(t, errors.As(err, &f))
 		require.Equal(t, "0/80", f.At)
-		require.Equal(t, []string{"cdc-outbox slot advance --to LSN --yes-lose-events", "cdc-outbox repair"}, f.Commands)
+		require.Equal(t, []string{"cdc-outbox slot advance --to LSN --yes-lose-events", "cdc-outbox repair"},
+			f.Commands)
 	})
 }
 

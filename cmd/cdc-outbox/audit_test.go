@@ -13,6 +13,7 @@ import (
 
 // The exit code distinguishes a clean audit, a finding, and an audit that could not be done.
 func TestAuditsExitCodes(t *testing.T) {
+	t.Parallel()
 	r := newBadRig(t, "at_least_once")
 	bad := invoke(t, r.env, "audit", "--consumer=billing")
 	require.Equal(t, 1, bad.code, bad.all())

@@ -55,3 +55,23 @@ func (b *bed) records(topic string, n int64) []*kgo.Record {
 	require.NoError(b, err)
 	return all
 }
+
+// awaitQueries waits until the sessions of processes in a database have been seen to ask n more times. What is to be
+// found or not in several looks needs several.
+func awaitQueries(t *testing.T, db *testkit.Database, n int) {
+	t.Helper()
+	conn, err := db.Server.Connect(t.Context(), db.Name)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	asked, last := -1, ""
+	require.Eventually(t, func() bool {
+		var now string
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT coalesce(max(query_start)::text, '') FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`).
+			Scan(&now))
+		if now != last {
+			asked, last = asked+1, now
+		}
+		return asked >= n
+	}, 2*time.Minute, 10*time.Millisecond)
+}

@@ -15,8 +15,10 @@ import (
 // A publication that sends everything, as Debezium makes it: what is not an insert is counted, and the event of a row
 // that was deleted in the transaction that inserted it comes once.
 func TestChangesOfTheOutboxAreNoEvents(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"14", "18"} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			b := newBed(t, testkit.Postgres(t, version), "orders.events")
 			require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 			b.db.Exec(t, `ALTER PUBLICATION `+b.db.Publication+` SET (publish = 'insert, update, delete, truncate')`)

@@ -15,6 +15,7 @@ import (
 // Whatever setting asks for a column: check finds a table that lacks it, and a publication that hides it, with the
 // remedy.
 func TestCheckKnowsEveryColumn(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	if db.Major() < 15 {
 		t.Skip("column lists came with 15")

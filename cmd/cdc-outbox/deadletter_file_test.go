@@ -82,6 +82,7 @@ func newLetterRig(t *testing.T, letters int) (r *badRig, file string) {
 // Letters that the topic has deleted are retried from a file: with the filters, to the partitions where their records
 // were, once. The file remembers that when the topic has deleted the marks as well.
 func TestLettersOutliveTheirTopic(t *testing.T) {
+	t.Parallel()
 	const letters = 10
 	r, file := newLetterRig(t, letters)
 	retry := func(args ...string) result {
@@ -142,6 +143,7 @@ func TestRetryWithAnotherKeyFindsItsPartition(t *testing.T) {
 
 // The marks in the topic count for a file, the marks in a file for its letters alone, and an export takes marks along.
 func TestExportTakesTheMarks(t *testing.T) {
+	t.Parallel()
 	r := newBadRig(t, "at_least_once")
 	r.consumerLetters(6)
 	in := "--in=" + letterTopic
@@ -177,6 +179,7 @@ func TestExportTakesTheMarks(t *testing.T) {
 
 // A retry from a file that is killed, while the topic deletes its marks, publishes no letter twice unasked.
 func TestAKilledRetryFromAFile(t *testing.T) {
+	t.Parallel()
 	const letters = 250
 	r, file := newLetterRig(t, letters)
 	retried := func() map[string]int { return r.retried("orders.events") }

@@ -70,6 +70,7 @@ func TestRetriedLettersKeepTheirKeys(t *testing.T) {
 // A dead-letter topic that takes little holds pointers. They, and letters on demand, are retried from the table; so is
 // a row whose id is too long for any header.
 func TestRetryFromTheTable(t *testing.T) {
+	t.Parallel()
 	r := newBadRig(t, "at_least_once")
 	require.NoError(t, r.kafka.Delete(t.Context(), "cdc-outbox.dead-letter"))
 	require.NoError(t, r.kafka.Create(t.Context(), kafkaclient.Topic{
@@ -124,6 +125,7 @@ func TestRetryFromTheTable(t *testing.T) {
 
 // Several people retry all letters at once: each is published by one of them.
 func TestRetriesAtOnce(t *testing.T) {
+	t.Parallel()
 	r := newBadRig(t, "at_least_once")
 	const letters = 150 // more than a batch
 	r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT 'e' || g, 'no/topic', CASE WHEN g %% 3 = 0 THEN NULL
@@ -152,6 +154,7 @@ func TestRetriesAtOnce(t *testing.T) {
 // A retry that is killed leaves no letter open whose record is in Kafka, and none retried whose record is not; what it
 // leaves in doubt is published when an operator asks for it by name.
 func TestAKilledRetry(t *testing.T) {
+	t.Parallel()
 	r := newBadRig(t, "at_least_once")
 	const letters = 250
 	r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT 'e' || g, 'no/topic', 'k' || g, 'created', '{}'
@@ -183,6 +186,7 @@ func TestAKilledRetry(t *testing.T) {
 
 // What is behind an open transaction's begin cannot be read before its end. A retry waits for that, or says so.
 func TestRetryBehindAnOpenTransaction(t *testing.T) {
+	t.Parallel()
 	r := newBadRig(t, "at_least_once")
 	r.db.Exec(t, `INSERT INTO outbox VALUES ('e1', 'no/topic', 'k', 'created', '{}')`)
 	r.deadLettered(1)
@@ -222,8 +226,10 @@ func TestRetryBehindAnOpenTransaction(t *testing.T) {
 
 // A relay that is killed while it dead-letters rows loses none; with transactions each letter is there once.
 func TestAKilledRelayLosesNoLetter(t *testing.T) {
+	t.Parallel()
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {
 		t.Run(delivery, func(t *testing.T) {
+			t.Parallel()
 			r := newBadRig(t, delivery)
 			const letters = 400
 			env := append(slices.Clone(r.env), "CDC_OUTBOX_ROUTER_ON_BAD_ROW=dead_letter")

@@ -36,6 +36,7 @@ func newDebeziumRig(t *testing.T, more ...string) *badRig {
 }
 
 func TestDebeziumPreset(t *testing.T) {
+	t.Parallel()
 	r := newDebeziumRig(t)
 	res := invoke(t, r.env, "check")
 	require.Equal(t, 3, res.code, res.all())
@@ -75,6 +76,7 @@ func TestDebeziumPreset(t *testing.T) {
 // Letters of the preset: a route that is NULL, values that cannot be converted, and columns with names that want
 // quotes.
 func TestDebeziumDeadLetters(t *testing.T) {
+	t.Parallel()
 	r := newDebeziumRig(t, "CDC_OUTBOX_ROUTER_DEBEZIUM_HEADER_CONVERTER=json_with_schema",
 		`CDC_OUTBOX_ROUTER_DEBEZIUM_COLUMNS_KEY=a:"b" ${x}`,
 		"CDC_OUTBOX_ROUTER_DEBEZIUM_ADDITIONAL=Mixed Case:header:${y},shard:partition",

@@ -47,8 +47,10 @@ func nextHaltedID(b *bed, but map[string]bool) string {
 
 // TestAHaltedRowIsPassedWhileRunning: a decision is for one row, is taken up by the running process, and is on record.
 func TestAHaltedRowIsPassedWhileRunning(t *testing.T) {
+	t.Parallel()
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {
 		t.Run(delivery, func(t *testing.T) {
+			t.Parallel()
 			b := newBed(t, testkit.Postgres(t), "orders.events")
 			require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 			r := start(t, b.env, "--delivery="+delivery)
@@ -90,6 +92,7 @@ func TestAHaltedRowIsPassedWhileRunning(t *testing.T) {
 // TestADecisionSurvivesAKill: the process is killed when it has taken the decision up, again and again; the row is met
 // again, and the decision still applies.
 func TestADecisionSurvivesAKill(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events", "cdc-outbox.dead-letter")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	r := start(t, b.env)
@@ -111,6 +114,7 @@ func TestADecisionSurvivesAKill(t *testing.T) {
 
 // TestPauseAndResumeUnderLoad: nothing is lost or doubled, and a pause lasts over a restart.
 func TestPauseAndResumeUnderLoad(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	r := start(t, b.env)
@@ -147,6 +151,7 @@ func TestPauseAndResumeUnderLoad(t *testing.T) {
 
 // TestAWaitingInstanceTakesNothingUp: the instance that holds the slot takes decisions up.
 func TestAWaitingInstanceTakesNothingUp(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	first := start(t, b.env)
@@ -203,9 +208,11 @@ func readCommitted(b *bed) {
 // other. Every row is published or is a dead letter, and only rows that were decided about were passed. With
 // exactly_once nothing is there twice.
 func TestKillsWhileRowsArePassed(t *testing.T) {
+	t.Parallel()
 	const rows = 8
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {
 		t.Run(delivery, func(t *testing.T) {
+			t.Parallel()
 			b := newBed(t, testkit.Postgres(t), "orders.events", "cdc-outbox.dead-letter")
 			readCommitted(b)
 			require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
@@ -242,8 +249,10 @@ func TestKillsWhileRowsArePassed(t *testing.T) {
 // TestARowThatABrokerRefusesIsPassed: the topic's limit was lowered after it was asked for, so the row has been read
 // and sent already. It is passed as any other row.
 func TestARowThatABrokerRefusesIsPassed(t *testing.T) {
+	t.Parallel()
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {
 		t.Run(delivery, func(t *testing.T) {
+			t.Parallel()
 			b := newBed(t, testkit.Postgres(t), "orders.events", "cdc-outbox.dead-letter")
 			readCommitted(b)
 			require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
@@ -276,6 +285,7 @@ func TestARowThatABrokerRefusesIsPassed(t *testing.T) {
 
 // TestAnUpdateCannotBePassed: it is not a row; the command says so and names the way.
 func TestAnUpdateCannotBePassed(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	b.db.Exec(t, "ALTER PUBLICATION "+b.db.Publication+" SET (publish = 'insert, update')")
@@ -294,6 +304,7 @@ func TestAnUpdateCannotBePassed(t *testing.T) {
 // TestPollingDecisions: two processes poll. A halted row is passed whichever has its lane, a pause stops both, lasts
 // over a restart, and nothing is lost, doubled or out of order.
 func TestPollingDecisions(t *testing.T) {
+	t.Parallel()
 	b := newPollingBed(t, "order.events", "cdc-outbox.dead-letter")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")

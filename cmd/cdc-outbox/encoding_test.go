@@ -18,6 +18,7 @@ import (
 // passes. At anything else, and at a byte that stands for no character, the server refuses to decode, and the connector
 // ends with the LSN, the table and the way on. check warns of both.
 func TestServerEncodings(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"14", "18"} {
 		for name, c := range map[string]struct{ server, client, bytes, want, code string }{
 			"LATIN1":            {"LATIN1", "LATIN1", "Zo\xeb", "Zoë", ""},
@@ -29,6 +30,7 @@ func TestServerEncodings(t *testing.T) {
 			"no character":      {"WIN1252", "WIN1252", "\x81", "", "22P05"},
 		} {
 			t.Run(version+" "+name, func(t *testing.T) {
+				t.Parallel()
 				b := encodedBed(t, version, c.server)
 				r := start(t, b.env)
 				b.writeIn(c.client, "INSERT INTO outbox VALUES (1, 'orders', 'k', 'created', '"+c.bytes+"')")

@@ -13,6 +13,7 @@ import (
 
 // A record's key is what the key's converter writes, and a column can choose the partition.
 func TestFindKeyOfDebezium(t *testing.T) {
+	t.Parallel()
 	for name, env := range map[string][]string{
 		"converter": {"CDC_OUTBOX_ROUTER_DEBEZIUM_KEY_CONVERTER=json"},
 		"partition": {"CDC_OUTBOX_ROUTER_DEBEZIUM_ADDITIONAL=shard:partition"},

@@ -16,6 +16,7 @@ const insertOne = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type,
 
 // TestFind follows events: before the relay runs, in Kafka, dead-lettered, pruned, and one that was rolled back.
 func TestFind(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events", "other.events", "cdc-outbox.dead-letter")
 	b.env = append(b.env, "CDC_OUTBOX_ROUTER_ON_BAD_ROW=dead_letter")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
@@ -72,6 +73,7 @@ func TestFind(t *testing.T) {
 // TestFindAMissingRecord: the slot is past the row and the topic does not hold it, as after retention, and one that can
 // be published again.
 func TestFindAMissingRecord(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	b.db.Exec(t, insertOrders)

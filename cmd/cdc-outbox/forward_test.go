@@ -18,6 +18,7 @@ import (
 
 // From the row to the endpoint: relay, forward, and the audit of both.
 func TestForwardCommand(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events", "orders.events.DLT")
 	var mu sync.Mutex
 	var bodies []string

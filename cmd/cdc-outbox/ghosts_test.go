@@ -15,6 +15,7 @@ import (
 
 // TestRepairNamesGhosts: events without a row are found, and no event of a row that was pruned is among them.
 func TestRepairNamesGhosts(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	kafka, address := newBroker(t, "orders.events")
 	b := &bed{T: t, db: db, kafka: kafka, env: append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+address)}

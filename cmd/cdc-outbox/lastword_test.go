@@ -18,12 +18,15 @@ import (
 
 // TestAStopIsOverWithTheNextStart: what a process said last it cannot take back itself.
 func TestAStopIsOverWithTheNextStart(t *testing.T) {
+	t.Parallel()
 	t.Run("wal", func(t *testing.T) {
+		t.Parallel()
 		b := newBed(t, testkit.Postgres(t), "orders.events")
 		aStopIsOver(b, b.db.Slot, "ALTER PUBLICATION "+b.db.Publication+" DROP TABLE outbox",
 			"ALTER PUBLICATION "+b.db.Publication+" ADD TABLE outbox")
 	})
 	t.Run("polling", func(t *testing.T) {
+		t.Parallel()
 		aStopIsOver(newPollingBed(t, "orders.events"), "", "ALTER TABLE outbox RENAME published_at TO mislaid",
 			"ALTER TABLE outbox RENAME mislaid TO published_at")
 	})
@@ -98,6 +101,7 @@ func aStopIsOver(b *bed, slot, spoil, mend string) {
 // TestAnInstanceThatWorksTakesBackWhatAnotherSaid: an instance that waited for the slot ended on an error; the working
 // one is stopped as asked later. Then no reason is left.
 func TestAnInstanceThatWorksTakesBackWhatAnotherSaid(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	r := start(t, b.env)

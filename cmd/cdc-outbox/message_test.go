@@ -12,8 +12,10 @@ import (
 
 // Events without a table: the publication is empty, and what was rolled back never shows.
 func TestLogicalMessagesAreEvents(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"14", "18"} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			b := newBed(t, testkit.Postgres(t, version), "orders.events", "cdc-outbox.dead-letter")
 			b.env = append(b.env, "CDC_OUTBOX_POSTGRES_TABLES=off", "CDC_OUTBOX_POSTGRES_MESSAGES=outbox",
 				"CDC_OUTBOX_ROUTER_ON_BAD_ROW=dead_letter")

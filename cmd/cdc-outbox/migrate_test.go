@@ -25,6 +25,7 @@ const debeziumConnector = `{"name": "outbox", "config": {
   "transforms": "outbox", "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter"%s}}`
 
 func TestMigrateDebezium(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := func(name, more string) string {
 		path := filepath.Join(dir, name)
@@ -88,6 +89,7 @@ func TestMigrateDebezium(t *testing.T) {
 }
 
 func TestMigrateVerify(t *testing.T) {
+	t.Parallel()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1),
 		kfake.SeedTopics(2, "a.order", "b.order", "a.customer", "b.customer", "a.only"))
 	require.NoError(t, err)
@@ -147,6 +149,7 @@ func TestMigrateVerify(t *testing.T) {
 
 // Mistyped topics, or a shadow that has not begun, must not be mistaken for a comparison that found no difference.
 func TestMigrateVerifyComparesNothing(t *testing.T) {
+	t.Parallel()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "a.order", "b.order"))
 	require.NoError(t, err)
 	defer c.Close()

@@ -41,8 +41,10 @@ func (b *bed) keys(n int64) []string {
 
 // TestPartitionedOutbox: published by its root, whatever becomes of its partitions while the connector runs.
 func TestPartitionedOutbox(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"14", "15", "18"} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			b := partitionedBed(t, version)
 			require.Equal(t, 0, invoke(t, b.env, "setup").code)
 			r := start(t, b.env, "--monitor-interval=300ms")
@@ -80,8 +82,10 @@ func TestPartitionedOutbox(t *testing.T) {
 // TestPartitionedOutboxUnderTheNamesOfItsPartitions: refused by name, with the SQL. What is written that way while the
 // connector runs is not lost before it notices.
 func TestPartitionedOutboxUnderTheNamesOfItsPartitions(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"14", "18"} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			b := partitionedBed(t, version)
 			set := "ALTER PUBLICATION \"" + b.db.Publication + "\" SET (publish_via_partition_root = %t)"
 			b.db.Exec(t, `CREATE PUBLICATION "`+b.db.Publication+`" FOR TABLE outbox WITH (publish = 'insert')`)

@@ -67,8 +67,12 @@ func (g *slowGroup) handled() int {
 // TestPartitionsAreAddedInAPause: the procedure of the runbook keeps the order of keys for a group that is behind. The
 // first event after the pause is in its key's new partition, and the process reports the growth.
 func TestPartitionsAreAddedInAPause(t *testing.T) {
+	t.Parallel()
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {
-		t.Run(delivery, func(t *testing.T) { addInAPause(t, delivery) })
+		t.Run(delivery, func(t *testing.T) {
+			t.Parallel()
+			addInAPause(t, delivery)
+		})
 	}
 }
 

@@ -115,6 +115,7 @@ func TestPollingCommands(t *testing.T) {
 
 // A relay that is stopped cannot tell that nothing is published. monitor can, and says when it is over.
 func TestPollingBacklogAlarm(t *testing.T) {
+	t.Parallel()
 	b := newPollingBed(t, "order.events")
 	b.env = append(b.env, "CDC_OUTBOX_POLLING_WARN_BACKLOG=1s", "CDC_OUTBOX_POLLING_CRITICAL_BACKLOG=6s")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)

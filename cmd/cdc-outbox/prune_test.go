@@ -173,6 +173,7 @@ func TestPruneUnderLoad(t *testing.T) {
 
 // TestArchiveAndBack: what was deleted is in files that are read back as the same records.
 func TestArchiveAndBack(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events", "before", "after")
 	db.Exec(t, odd)

@@ -18,6 +18,7 @@ const insertOrders = `INSERT INTO outbox (aggregate_type, aggregate_id, event_ty
 // TestRepairClosesAGap: a slot is dropped and re-created without the connector's knowledge, with rows in between. It is
 // refused, accepted by hand, and what is missing is found and published.
 func TestRepairClosesAGap(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	broker, err := fakebroker.Start(fakebroker.Options{})
 	require.NoError(t, err)
@@ -77,6 +78,7 @@ func TestRepairClosesAGap(t *testing.T) {
 // TestRepairWithoutATimestamp: the connector takes the commit's time where the table has no such column, so repair and
 // replay have no such time either.
 func TestRepairWithoutATimestamp(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	b.db.Exec(t, "ALTER TABLE outbox DROP COLUMN created_at")

@@ -37,6 +37,7 @@ func (b *bed) variable(name string) (value string) {
 // TestReplayByPosition: what lies between two positions of the log, and nothing else, in the order of the log; whatever
 // else is in the topic.
 func TestReplayByPosition(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events", "again", "killed", "lone", "foreign.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
@@ -143,6 +144,7 @@ func TestReplayByPosition(t *testing.T) {
 
 // TestReplayChoosesRowsOfAnArchive as it chooses rows of the table.
 func TestReplayChoosesRowsOfAnArchive(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events", "carts.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)

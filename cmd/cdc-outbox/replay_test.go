@@ -61,6 +61,7 @@ const odd = `DROP TABLE IF EXISTS outbox; CREATE TABLE outbox (id char(40) DEFAU
 // TestReplayMakesTheSameRecords: what the connector published and what replay reads from the table differ in position
 // only.
 func TestReplayMakesTheSameRecords(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events", "rebuilt")
 	db.Exec(t, odd)
@@ -99,6 +100,7 @@ func TestReplayMakesTheSameRecords(t *testing.T) {
 }
 
 func TestReplayChoosesRows(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
@@ -145,6 +147,7 @@ func TestReplayChoosesRows(t *testing.T) {
 
 // TestReplayGoesOnWhereItWasKilled: nothing is missing, and at most a batch comes twice.
 func TestReplayGoesOnWhereItWasKilled(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "rebuilt")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
@@ -189,6 +192,7 @@ func TestReplayGoesOnWhereItWasKilled(t *testing.T) {
 
 // TestReplayStopsAtARowThatIsNoEvent, or passes over it when asked to.
 func TestReplayStopsAtARowThatIsNoEvent(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events")
 	db.Exec(t, odd)

@@ -130,26 +130,6 @@ func (r *running) stop(sig os.Signal) int {
 	return r.cmd.ProcessState.ExitCode()
 }
 
-// awaitQueries waits until the sessions of processes in a database have been seen to ask n more times. What is to be
-// found or not in several looks needs several.
-func awaitQueries(t *testing.T, db *testkit.Database, n int) {
-	t.Helper()
-	conn, err := db.Server.Connect(t.Context(), db.Name)
-	require.NoError(t, err)
-	defer conn.Close(t.Context())
-	asked, last := -1, ""
-	require.Eventually(t, func() bool {
-		var now string
-		require.NoError(t, conn.QueryRow(t.Context(), `SELECT coalesce(max(query_start)::text, '') FROM pg_stat_activity
-			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`).
-			Scan(&now))
-		if now != last {
-			asked, last = asked+1, now
-		}
-		return asked >= n
-	}, 2*time.Minute, 10*time.Millisecond)
-}
-
 const insertOrder = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
 	VALUES ('orders', 'o-1', 'created', '{"secret": "` + canary + `"}')`
 
@@ -257,6 +237,7 @@ func keysOf(t *testing.T, text string) []string {
 
 // While nothing it needs is there, it waits, says for what, and stops when asked.
 func TestRunWaitsForPostgres(t *testing.T) {
+	t.Parallel()
 	host, port := deafAddress(t)
 	r := start(t, []string{
 		"CDC_OUTBOX_POSTGRES_DSN=host=" + host + " port=" + port + " user=u dbname=d password=" + canary,
@@ -304,6 +285,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 }
 
 func TestTakenAddressIsAConfigurationProblem(t *testing.T) {
+	t.Parallel()
 	host, port := deafAddress(t)
 	first := start(t, []string{"CDC_OUTBOX_POSTGRES_DSN=host=" + host + " port=" + port + " user=u dbname=d"})
 	r := invoke(t, []string{"CDC_OUTBOX_POSTGRES_DSN=host=" + host + " port=" + port + " user=u dbname=d"},
@@ -314,6 +296,7 @@ func TestTakenAddressIsAConfigurationProblem(t *testing.T) {
 
 // A table created again under the same name is not in the publication, and its rows are simply not in the stream.
 func TestRunStopsWhenATableLeavesThePublication(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	broker, err := fakebroker.Start(fakebroker.Options{})
 	require.NoError(t, err)

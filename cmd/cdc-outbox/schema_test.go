@@ -31,6 +31,7 @@ func event(id int, payload string) string {
 // Tables change under the stream, and are of all kinds. Each step is a transaction; the values are the values of the
 // records, in order.
 func TestSchemaChanges(t *testing.T) {
+	t.Parallel()
 	num := func(n int) string { return event(n, fmt.Sprintf(`'{"n": %d}'`, n)) }
 	values := func(n int) (all []string) {
 		for i := range n {
@@ -135,6 +136,7 @@ func TestSchemaChanges(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := newBed(t, testkit.Postgres(t), "orders.events")
 			b.env = append(b.env, c.env...)
 			b.db.Exec(t, c.table)

@@ -72,10 +72,12 @@ func (b *bed) write(from int) (stop func() int) {
 // The rows that were there come once and first, in the order of the table; rows that are committed while the slot is
 // being made come once, too.
 func TestSnapshotPublishesWhatWasThere(t *testing.T) {
+	t.Parallel()
 	const rows = 2500
 	for _, version := range []string{"14", "18"} {
 		for _, delivery := range []string{"at_least_once", "exactly_once"} {
 			t.Run(version+" "+delivery, func(t *testing.T) {
+				t.Parallel()
 				b := newSnapshotBed(t, version, delivery, rows)
 				stop := b.write(100_000)
 				r := start(t, b.env)
@@ -114,9 +116,11 @@ func TestSnapshotPublishesWhatWasThere(t *testing.T) {
 // A process that is killed in the middle: the next one goes on where it was. Nothing is missing, and a read_committed
 // consumer sees each row once.
 func TestSnapshotGoesOnAfterACrash(t *testing.T) {
+	t.Parallel()
 	const rows = 60_000
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {
 		t.Run(delivery, func(t *testing.T) {
+			t.Parallel()
 			b := newSnapshotBed(t, "", delivery, rows)
 			killed := 0
 			for range 3 {

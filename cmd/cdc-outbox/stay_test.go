@@ -37,6 +37,7 @@ const insertOneOrder = `INSERT INTO outbox (aggregate_type, aggregate_id, event_
 // TestItStaysUntilTheCauseIsGone: a process that an operator has to help lives on, says why wherever it is asked, and
 // continues automatically. Nothing is published twice or left out.
 func TestItStaysUntilTheCauseIsGone(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	r := start(t, b.env, "--on-fault=stay")
@@ -69,6 +70,7 @@ func TestItStaysUntilTheCauseIsGone(t *testing.T) {
 
 // TestItStaysOverALostSlot: slot recreate, from elsewhere, is all that a process that stays needs.
 func TestItStaysOverALostSlot(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	b.db.Exec(t, "SELECT pg_drop_replication_slot('"+b.db.Slot+"')")
@@ -83,6 +85,7 @@ func TestItStaysOverALostSlot(t *testing.T) {
 
 // TestPollingStays is the same for the other source.
 func TestPollingStays(t *testing.T) {
+	t.Parallel()
 	b := newPollingBed(t, "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	r := start(t, b.env, "--on-fault=stay")
@@ -99,6 +102,7 @@ func TestPollingStays(t *testing.T) {
 
 // TestStatusKnowsTheLastWord: after exit 3 the commands name the precise reason, and not only that nothing runs.
 func TestStatusKnowsTheLastWord(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	r := start(t, b.env)
@@ -126,6 +130,7 @@ func TestStatusKnowsTheLastWord(t *testing.T) {
 
 // TestATableOfAnEarlierVersionStillWorks: without the column nothing is kept, and check says how to add it.
 func TestATableOfAnEarlierVersionStillWorks(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	b.db.Exec(t, "ALTER TABLE cdc_outbox_slots DROP COLUMN last_word")

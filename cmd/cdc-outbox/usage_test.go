@@ -12,6 +12,7 @@ import (
 )
 
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		args   string
 		code   int
@@ -49,6 +50,7 @@ func TestUsage(t *testing.T) {
 		{"setup --table --router-columns-id=key --dry-run", 2, "", "--table creates the standard table"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
+			t.Parallel()
 			r := invoke(t, nil, strings.Fields(tc.args)...)
 			require.Equal(t, tc.code, r.code, r.all())
 			require.Contains(t, r.stdout, tc.stdout)
@@ -65,6 +67,7 @@ func TestUsage(t *testing.T) {
 
 // Neither a directory without archives nor a mistyped one counts as whole.
 func TestVerifyingNoArchiveSaysSo(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := invoke(t, nil, "prune", "--verify-archive", dir)
 	require.Equal(t, 3, r.code, r.all())
@@ -155,6 +158,7 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 }
 
 func TestConfigFromEveryLayer(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "cdc-outbox.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("postgres: {slot: a, publication: a, setup: never}\n"), 0o600))
 	r := invoke(t, []string{
