@@ -123,6 +123,7 @@ e2e: build ## the binary against real Postgres and real Kafka (needs Java 17 and
 	$(NO_RACE_NOTE)
 	$(GO) test $(RACE) -tags e2e -count=1 -timeout 30m -parallel 3 ./test/e2e/...
 	$(GO) test $(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal' ./internal/kafka/... ./publisher/ ./test/inbox/consumer/ ./test/simulation/broker/
+	$(GO) test $(RACE) -tags e2e -count=1 -timeout 10m ./test/testkit/kafka/
 
 soak: build interop ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 or 2.8 for all of it on that version
 	$(NO_RACE_NOTE)
