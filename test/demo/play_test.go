@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,14 +27,10 @@ func transcript(t *testing.T) (*view, func() string) {
 	}
 }
 
-// buildFlags are those of the tests, by race_test.go: with others every dependency would be compiled once more.
-var buildFlags string
-
 func TestPlay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Postgres and builds the connector")
 	}
-	t.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" "+buildFlags))
 	v, text := transcript(t)
 	v.interval = 200 * time.Millisecond
 	r, err := play(t.Context(), t.Context(), options{duration: 2 * time.Second, rate: 200, workers: 3, crash: true}, v)
