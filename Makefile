@@ -133,6 +133,7 @@ e2e: build $(GOTEST) ## the binary against real Postgres and real Kafka (needs J
 	$(NO_RACE_NOTE)
 	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 30m -parallel 3,./test/e2e/...)
 	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal',./internal/kafka/... ./publisher/ ./test/inbox/consumer/ ./test/simulation/broker/)
+	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 10m,./test/testkit/kafka/)
 
 soak: build interop ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 or 2.8 for all of it on that version
 	$(NO_RACE_NOTE)

@@ -124,14 +124,22 @@ func assertNoError(t *testing.T, err error) bool {
 	return err == nil
 }
 
-// during produces while f does its harm.
+// during produces while f does its harm, when records are acknowledged.
 func (l *load) during(f func(ctx context.Context)) {
+	l.t.Helper()
+	l.produceBeside(func(ctx context.Context) {
+		l.awaitAcks(500)
+		f(ctx)
+	})
+}
+
+// produceBeside produces until f has ended, and waits for the rest.
+func (l *load) produceBeside(f func(ctx context.Context)) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), 3*time.Minute)
 	defer cancel()
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() { defer close(ended); l.run(2000, done) }()
-	l.awaitAcks(500)
 	f(ctx)
 	close(done)
 	<-ended
@@ -255,7 +263,7 @@ func TestProducerResumesOnRecreatedTopic(t *testing.T) {
 	l.check()
 	require.NoError(t, c.Delete(t.Context(), producerTopic))
 	l.sent, l.acked = nil, map[uint64]int{}
-	l.during(func(ctx context.Context) {
+	l.produceBeside(func(ctx context.Context) {
 		require.Eventually(t, func() bool {
 			ts := l.p.Trouble()
 			return slices.ContainsFunc(ts, func(x producer.Trouble) bool { return x.Kind == wire.TopicMissing })

@@ -1,3 +1,5 @@
+//go:build e2e
+
 package kafka_test
 
 import (
@@ -20,9 +22,6 @@ func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 func start(t *testing.T, opts kafka.Options) *kafka.Cluster {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts JVMs")
-	}
 	began := time.Now()
 	c, err := kafka.Start(t.Context(), opts)
 	require.NoError(t, err)
