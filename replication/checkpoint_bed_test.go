@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/statetables"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
@@ -22,7 +22,7 @@ import (
 func remembering(t testing.TB, db *testkit.Database) *source {
 	s := newSource(t, db)
 	s.Config.Checkpoint = identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
-	s.Exec(t, postgres.CheckpointDDL(s.Config.Checkpoint))
+	s.Exec(t, statetables.CheckpointDDL(s.Config.Checkpoint))
 	return s
 }
 

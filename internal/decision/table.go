@@ -21,19 +21,6 @@ type Table struct {
 // PollingRelay is the relay of source: polling, which has no slot. A slot cannot have this name.
 const PollingRelay = "source: polling"
 
-// DDL creates the table. Who decided is the session's user, whatever the command says.
-func DDL(t identifier.Table) string {
-	return fmt.Sprintf(`CREATE TABLE %[1]s (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, relay text NOT NULL,
-  kind text NOT NULL CHECK (kind IN ('halted', 'pass', 'pause', 'resume')), position text, event_id text,
-  action text CHECK (action IN ('dead_letter', 'skip')), reason text NOT NULL,
-  decided_at timestamptz NOT NULL DEFAULT now(), decided_by text NOT NULL DEFAULT session_user,
-  decided_from text NOT NULL, taken_at timestamptz, taken_by text, taken_lsn text, closed_at timestamptz);
-CREATE INDEX ON %[1]s (relay, position);`, t.SQL())
-}
-
-// Rights are what the relay's role, and the role of an operator who decides, needs.
-const Rights = "SELECT, INSERT, UPDATE, DELETE"
-
 const columns = `id, kind, coalesce(position, ''), coalesce(event_id, ''), coalesce(action, ''), reason, decided_at,
 	decided_by, decided_from, taken_at, coalesce(taken_by, ''), coalesce(taken_lsn, ''), closed_at,
 	(extract(epoch FROM now() - coalesce(taken_at, decided_at)) * 1000)::bigint`

@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/statetables"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
@@ -219,7 +220,8 @@ func (w *Watch) failed(err error) error {
 	f := &fault.Error{Kind: fault.Retry, Object: "table " + w.Table.Name.String(), Err: err}
 	if sqlstate.Of(err) == sqlstate.NotPermitted {
 		f.With(fault.Do("Grant the rights to the connector's role.",
-			fmt.Sprintf("GRANT %s ON TABLE %s TO %s;", Rights, w.Table.Name.SQL(), identifier.Quote(w.role()))))
+			fmt.Sprintf("GRANT %s ON TABLE %s TO %s;", statetables.DecisionsRights, w.Table.Name.SQL(),
+				identifier.Quote(w.role()))))
 	}
 	return f
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/statetables"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
@@ -42,7 +43,7 @@ func newDesk(t *testing.T) *desk {
 		Table: Table{Name: identifier.Table{Schema: "public", Name: "decisions"}, Relay: "s"},
 		DSN:   func() (string, error) { return d.db.DSN, nil },
 	}
-	d.db.Exec(t, DDL(d.Table.Name))
+	d.db.Exec(t, statetables.DecisionsDDL(d.Table.Name))
 	conn, err := d.db.Server.Connect(t.Context(), d.db.Name)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
@@ -87,7 +88,7 @@ func TestNothingIsReadPastAPauseThatCannotBeLookedUp(t *testing.T) {
 	require.ErrorContains(t, <-why, "permission denied")
 	require.ErrorContains(t, <-why, "permission denied", "it is looked up again")
 	require.Nil(t, d.pause)
-	d.db.Exec(t, "GRANT "+Rights+" ON decisions TO "+role)
+	d.db.Exec(t, "GRANT "+statetables.DecisionsRights+" ON decisions TO "+role)
 	<-known
 	require.Equal(t, "why", d.pause.Reason)
 
@@ -213,7 +214,7 @@ func TestWithoutTheRightToWriteNothingIsApplied(t *testing.T) {
 	require.ErrorContains(t, d.look(), "permission denied")
 	require.Empty(t, d.decided)
 	require.NotNil(t, d.pause)
-	d.db.Exec(t, "GRANT "+Rights+" ON decisions TO "+role)
+	d.db.Exec(t, "GRANT "+statetables.DecisionsRights+" ON decisions TO "+role)
 	require.NoError(t, d.look())
 	require.Len(t, d.decided, 1)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/statetables"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 )
@@ -27,7 +28,7 @@ func planLastWord(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, 
 	case !exists:
 		return []setup.Step{createLastWord(s)}, nil
 	case !explains:
-		return []setup.Step{{SQL: postgres.CheckpointLastWordDDL(s.LastWord), Why: whyLastWord}}, nil
+		return []setup.Step{{SQL: statetables.CheckpointLastWordDDL(s.LastWord), Why: whyLastWord}}, nil
 	}
 	return nil, nil
 }
@@ -62,5 +63,5 @@ func checkKept(ctx context.Context, conn *pgx.Conn, s *Setup, role string) ([]pr
 }
 
 func createLastWord(s *Setup) setup.Step {
-	return setup.Step{SQL: postgres.CheckpointDDL(s.LastWord), Why: whyLastWord}
+	return setup.Step{SQL: statetables.CheckpointDDL(s.LastWord), Why: whyLastWord}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/statetables"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
@@ -45,7 +45,7 @@ func TestADroppedSlotIsNotMistyped(t *testing.T) {
 	}
 	require.Contains(t, status(db.DSN).Next, "Did you mean "+db.Slot)
 	require.Contains(t, status(testkit.Postgres(t).DSN).Next, "If it existed before")
-	db.Exec(t, postgres.CheckpointDDL(identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}))
+	db.Exec(t, statetables.CheckpointDDL(identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}))
 	db.Exec(t, fmt.Sprintf(`INSERT INTO cdc_outbox_slots (slot, system_id, timeline, position)
 		VALUES ('%sx', '', 0, '0/0')`, db.Slot))
 	require.Contains(t, status(db.DSN).Next, "If it existed before")

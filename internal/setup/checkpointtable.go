@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/statetables"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -75,7 +76,7 @@ func planCheckpoint(cfg Config, st state) []Step {
 	}
 	if !st.Checkpoint.Exists && !(cfg.onlyNeeded && (st.Publication.Exists || st.Slot.Exists)) {
 		steps = append(steps, Step{
-			SQL: postgres.CheckpointDDL(cfg.Checkpoint),
+			SQL: statetables.CheckpointDDL(cfg.Checkpoint),
 			Why: "Remembers how far the slot is confirmed, so that a slot that is re-created or moved by hand is " +
 				"noticed, and so that a server that was put back to an older state is. One row a slot, updated ten " +
 				"times a second at most.",
@@ -83,13 +84,13 @@ func planCheckpoint(cfg Config, st state) []Step {
 	}
 	if st.Checkpoint.Exists && !st.Checkpoint.Numbered && (!cfg.onlyNeeded || st.Checkpoint.Owned) {
 		steps = append(steps, Step{
-			SQL: postgres.CheckpointWritesDDL(cfg.Checkpoint),
+			SQL: statetables.CheckpointWritesDDL(cfg.Checkpoint),
 			Why: "Counts the writes of a slot's row, so that a server that was put back to an older state is noticed.",
 		})
 	}
 	if st.Checkpoint.Exists && !st.Checkpoint.Explains && (!cfg.onlyNeeded || st.Checkpoint.Owned) {
 		steps = append(steps, Step{
-			SQL: postgres.CheckpointLastWordDDL(cfg.Checkpoint),
+			SQL: statetables.CheckpointLastWordDDL(cfg.Checkpoint),
 			Why: "Keeps why the connector ended, so that `cdc-outbox status` can say so while it does not run.",
 		})
 	}
@@ -103,7 +104,7 @@ func planCheckpoint(cfg Config, st state) []Step {
 }
 
 func (cfg Config) grantCheckpoint(role string) string {
-	return fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(),
+	return fmt.Sprintf("GRANT %s ON TABLE %s TO %s;", statetables.CheckpointRights, cfg.Checkpoint.SQL(),
 		identifier.Quote(role))
 }
 
@@ -148,7 +149,7 @@ func checkCheckpoint(cfg Config, st state) []preflight.Finding {
 			Why: "A server that was put back to an older state, from a snapshot of its disk for example, is not " +
 				"noticed once its log has grown past the old position.",
 			Remedy:   "Add the column as the table's owner: `cdc-outbox setup` does this. Then restart the connector.",
-			Commands: []string{postgres.CheckpointWritesDDL(cfg.Checkpoint)},
+			Commands: []string{statetables.CheckpointWritesDDL(cfg.Checkpoint)},
 		}}
 	case m.Exists && m.Usable && !m.Explains:
 		return []preflight.Finding{{
@@ -157,7 +158,7 @@ func checkCheckpoint(cfg Config, st state) []preflight.Finding {
 			Why: "Why the connector ended is then only in its log, and an alert about a crash loop is sent at each " +
 				"restart.",
 			Remedy:   "Add the column as the table's owner: `cdc-outbox setup` does this.",
-			Commands: []string{postgres.CheckpointLastWordDDL(cfg.Checkpoint)},
+			Commands: []string{statetables.CheckpointLastWordDDL(cfg.Checkpoint)},
 		}}
 	case m.Exists && m.Usable:
 		return []preflight.Finding{preflight.Fine(subject, "It remembers how far the slot is confirmed, and counts "+
@@ -174,6 +175,6 @@ func checkCheckpoint(cfg Config, st state) []preflight.Finding {
 	return []preflight.Finding{{
 		Level: preflight.Warn, Subject: subject, Found: "Nothing remembers how far the slot is confirmed.", Why: why,
 		Remedy:   "Create the table: `cdc-outbox setup` does this. Or set postgres.checkpoint to nothing.",
-		Commands: []string{postgres.CheckpointDDL(cfg.Checkpoint), grant},
+		Commands: []string{statetables.CheckpointDDL(cfg.Checkpoint), grant},
 	}}
 }

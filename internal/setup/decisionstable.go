@@ -7,9 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/decision"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/statetables"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -68,7 +68,7 @@ func planDecisions(cfg Config, st state) []Step {
 // CreateDecisions makes the table.
 func CreateDecisions(t identifier.Table) Step {
 	return Step{
-		SQL: decision.DDL(t),
+		SQL: statetables.DecisionsDDL(t),
 		Why: "Operators decide there about a running connector: to pass a halted row, to pause, to resume.",
 	}
 }
@@ -76,7 +76,7 @@ func CreateDecisions(t identifier.Table) Step {
 // GrantDecisions lets the relay's role use the table.
 func GrantDecisions(t identifier.Table, role string) Step {
 	return Step{
-		SQL: fmt.Sprintf("GRANT %s ON TABLE %s TO %s;", decision.Rights, t.SQL(), identifier.Quote(role)),
+		SQL: fmt.Sprintf("GRANT %s ON TABLE %s TO %s;", statetables.DecisionsRights, t.SQL(), identifier.Quote(role)),
 		Why: "It reads the decisions, and writes down when it took them up.",
 	}
 }
@@ -142,7 +142,7 @@ func checkDecisions(cfg Config, st state) []preflight.Finding {
 		return []preflight.Finding{{
 			Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not use it.", st.Server.User),
 			Why: why, Remedy: "Grant the rights.",
-			Commands: []string{fmt.Sprintf("GRANT %s ON TABLE %s TO %s;", decision.Rights, cfg.Decisions.SQL(),
+			Commands: []string{fmt.Sprintf("GRANT %s ON TABLE %s TO %s;", statetables.DecisionsRights, cfg.Decisions.SQL(),
 				identifier.Quote(st.Server.User))},
 		}}
 	}
