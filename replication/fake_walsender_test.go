@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/port"
 
 	"github.com/jackc/pgx/v5/pgproto3"
