@@ -35,7 +35,7 @@ GOVULNCHECK := $(TOOLS)/govulncheck
 LINT_TAGS := e2e,interop
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-table bench-floor bench-latency bench-beside bench-topics lint vet imports links vuln fuzz fmt docs compose-check clean
+.PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-table bench-floor bench-latency bench-topics lint vet imports links vuln fuzz fmt docs compose-check clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -164,9 +164,6 @@ bench-floor: build ## a small load, a minute: fails where the connector is far s
 
 bench-topics: build ## the same rows to one topic and to a thousand topics of 12 partitions
 	$(GO) run ./test/bench topics $(BENCH_FLAGS)
-
-bench-beside: build ## a live stream beside replay, repair, the initial snapshot and prune, and an event committed during a catch-up
-	$(GO) run ./test/bench beside $(BENCH_FLAGS)
 
 bench-latency: build ## commit -> consumer latency at 500 transactions/s
 	$(GO) run ./test/bench latency $(BENCH_FLAGS)
