@@ -45,14 +45,14 @@ gotest = $(GO) test $(1) $(2)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-table bench-floor bench-latency bench-beside bench-topics lint vet imports links vuln fuzz fmt docs compose-check clean
+.PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-table bench-floor bench-latency bench-topics lint vet imports links vuln fuzz fmt docs compose-check clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # What a build says of itself where Go does not see the repository. -buildvcs=auto records the same where it does.
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
-LDFLAGS  := -s -w -X main.version=$(VERSION) -X github.com/cdc-outbox/cdc-outbox/internal/build.revision=$(REVISION)
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X github.com/cdc-outbox/cdc-outbox/internal/base/build.revision=$(REVISION)
 
 # Without its pages about traces gRPC does not link html/template, see `links`.
 TAGS := grpcnotrace
@@ -105,7 +105,7 @@ PG_TESTS := ^(TestScripts|TestVersions|TestSetup|TestEnsure|TestPreflight|TestRu
 # The end-to-end tests that are repeated on each version.
 PG_E2E := ^(TestKill|TestSIGTERM|TestPostgresCrashes|TestWaitingForKafkaDoesNotDelay|TestFailover|TestWaitingInstance)
 .PHONY: test-versions matrix
-PG_PACKAGES := ./replication/ ./internal/postgres/ ./internal/setup/ ./internal/outboxtable/ ./slotmonitor/ ./internal/polling/ ./test/simulation/walsender/
+PG_PACKAGES := ./replication/ ./internal/postgres/ ./internal/postgres/setup/ ./internal/postgres/outboxtable/ ./slotmonitor/ ./internal/relay/polling/ ./test/simulation/walsender/
 test-versions: $(GOTEST) ## what depends on the version of Postgres, on 14, 16, 17 and 18 (make test runs the default one); minutes
 	@printf '%s\n' $(PG_VERSIONS) | xargs -P 2 -I{} sh -c 'out=$$(CDC_OUTBOX_TEST_PG_VERSION={} $(call gotest,$(RACE) -timeout 30m -run "$(PG_TESTS)",$(PG_PACKAGES)) 2>&1); \
 		status=$$?; printf "PostgreSQL %s\n%s\n" {} "$$out"; exit $$status'
@@ -118,12 +118,12 @@ matrix: build ## every test that needs Postgres, and the core of e2e, on one ver
 # Which files and tests count: the producer's core and recovery; the checkpoint with its tests against Postgres and the
 # simulation. FLAGS="-files mark.go -again" chooses others, see tools/mutation/main.go.
 PKG := ./offsets
-MUTATE_./internal/kafka := -slowest 3s -files 'partition.go,send.go,recovery.go,split.go,refusal.go,resolve.go,fewer.go,identity.go,ownership.go,abandon.go,transaction.go,transactionrecovery.go,transactionsteps.go,transactionjudge.go,fencing.go,batch.go,record.go,timestamp.go,backoff.go'
+MUTATE_./internal/sink/kafka := -slowest 3s -files 'partition.go,send.go,recovery.go,split.go,refusal.go,resolve.go,fewer.go,identity.go,ownership.go,abandon.go,transaction.go,transactionrecovery.go,transactionsteps.go,transactionjudge.go,fencing.go,batch.go,record.go,timestamp.go,backoff.go'
 MUTATE_./internal/postgres := -files mark.go
 MUTATE_./replication := -long -slowest 20s -run '^(TestCheckpoint|TestCompare|TestWhich|TestStandby|TestSeeds)' -tests ./test/simulation -files 'checkpoint*.go'
 FLAGS = $(MUTATE_$(PKG))
 .PHONY: mutation
-mutation: $(TOOLS)/mutation ## how many small changes of a package its tests notice: PKG=./internal/connector; minutes
+mutation: $(TOOLS)/mutation ## how many small changes of a package its tests notice: PKG=./internal/relay/connector; minutes
 	@$(TOOLS)/mutation $(FLAGS) $(PKG)
 
 unit: ## unit tests only: no servers; names the ten slowest packages
@@ -132,7 +132,7 @@ unit: ## unit tests only: no servers; names the ten slowest packages
 e2e: build $(GOTEST) ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), minutes
 	$(NO_RACE_NOTE)
 	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 30m -parallel 3,./test/e2e/...)
-	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal',./internal/kafka/... ./publisher/ ./test/inbox/consumer/ ./test/simulation/broker/)
+	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal',./internal/sink/kafka/... ./publisher/ ./test/inbox/consumer/ ./test/simulation/broker/)
 	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 10m,./test/testkit/kafka/)
 
 soak: build interop ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 or 2.8 for all of it on that version
@@ -175,9 +175,6 @@ bench-floor: build ## a small load, a minute: fails where the connector is far s
 
 bench-topics: build ## the same rows to one topic and to a thousand topics of 12 partitions
 	$(GO) run ./test/bench topics $(BENCH_FLAGS)
-
-bench-beside: build ## a live stream beside replay, repair, the initial snapshot and prune, and an event committed during a catch-up
-	$(GO) run ./test/bench beside $(BENCH_FLAGS)
 
 bench-latency: build ## commit -> consumer latency at 500 transactions/s
 	$(GO) run ./test/bench latency $(BENCH_FLAGS)
@@ -236,7 +233,7 @@ links:
 	echo "cmd/cdc-outbox calls no method by name"
 
 # Values in, values out: no detour may bring a connection to Postgres along.
-PURE := ./offsets ./router ./replication/pgoutput ./internal/kafka/... ./internal/deadletter ./internal/compare ./internal/archive
+PURE := ./offsets ./router ./pgoutput ./internal/sink/kafka/... ./internal/deadletter ./internal/tools/compare ./internal/tools/archive
 .PHONY: pure
 pure:
 	@found=$$($(GO) list -deps $(PURE) | grep -E 'github.com/jackc/' || true); \
@@ -300,7 +297,7 @@ fuzz: ## every fuzz target for FUZZTIME=10s; minutes
 # The charts of the page are drawn by uPlot, whose files are committed. npm checks the package against the registry's hash,
 # sha256sum each file against the reviewed version; for another version review it, and write SHA256SUMS again.
 UPLOT := 1.6.32
-UPLOT_DIR := internal/page/assets/uplot
+UPLOT_DIR := internal/watch/page/assets/uplot
 .PHONY: uplot
 uplot: ## fetch the page's chart library again and compare it with its recorded checksums (needs npm)
 	@set -e; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/cloud"
 )
 
 // remedyLine is a line that changes a setting or a right: on a service's page it must be one that the code prints.

@@ -1,6 +1,6 @@
 package offsets
 
-import "github.com/cdc-outbox/cdc-outbox/internal/lsn"
+import "github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 
 // LSN is a position in the write-ahead log.
 type LSN = lsn.LSN

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/app/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 )
 
 // Options of a Publisher. The configuration is that of cdc-outbox with source: polling; what is not set has the

@@ -3,7 +3,7 @@ package publisher
 import (
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
 )
 
 // Status is what a Publisher knows of itself.

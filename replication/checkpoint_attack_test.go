@@ -10,8 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 
@@ -20,7 +19,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/statetables"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
@@ -209,7 +209,7 @@ func TestCheckpointTableDropped(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return s.flushed(t) >= lsn.LSN(st.lastRow.Load())
 	}, 30*time.Second, 20*time.Millisecond, "the slot goes on")
-	s.Exec(t, postgres.CheckpointDDL(s.Config.Checkpoint))
+	s.Exec(t, statetables.CheckpointDDL(s.Config.Checkpoint))
 	s.insert(t)
 	require.Eventually(t, func() bool {
 		return log.FilterMessageSnippet("remembered again").Len() == 1

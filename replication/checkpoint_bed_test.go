@@ -6,16 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/statetables"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
@@ -24,7 +24,7 @@ import (
 func remembering(t testing.TB, db *testkit.Database) *source {
 	s := newSource(t, db)
 	s.Config.Checkpoint = identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
-	s.Exec(t, postgres.CheckpointDDL(s.Config.Checkpoint))
+	s.Exec(t, statetables.CheckpointDDL(s.Config.Checkpoint))
 	return s
 }
 

@@ -9,8 +9,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/statetables"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -20,7 +21,7 @@ func withFarRow(t *testing.T) (near *source, primary *testkit.Database, cp *chec
 	t.Helper()
 	near, cp, put = withRow(t)
 	primary = testkit.Postgres(t)
-	primary.Exec(t, postgres.CheckpointDDL(near.Config.Checkpoint))
+	primary.Exec(t, statetables.CheckpointDDL(near.Config.Checkpoint))
 	near.Config.PrimaryDSN = func() (string, error) { return primary.DSN, nil }
 	near.Exec(t, inRecovery("SELECT true", "sql")+`; ALTER DATABASE `+near.Name+` SET search_path = public, pg_catalog`)
 	cp.close() // the setting is for new sessions

@@ -11,10 +11,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/statetables"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
@@ -250,7 +251,7 @@ func TestCheckpointWithoutNumbers(t *testing.T) {
 	o := s.marking()
 	for _, numbered := range []bool{false, true} {
 		if numbered {
-			s.Exec(t, postgres.CheckpointWritesDDL(s.Config.Checkpoint))
+			s.Exec(t, statetables.CheckpointWritesDDL(s.Config.Checkpoint))
 		}
 		s.insert(t)
 		require.NoError(t, Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {

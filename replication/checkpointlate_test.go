@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/statetables"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -19,7 +19,7 @@ import (
 func TestCheckpointIsWrittenByTheHolderOnly(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
 	s.Config.Checkpoint = identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
-	s.Exec(t, postgres.CheckpointDDL(s.Config.Checkpoint))
+	s.Exec(t, statetables.CheckpointDDL(s.Config.Checkpoint))
 	o := s.marking()
 	require.NoError(t, Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
 		require.NoError(t, st.Compare(ctx, o.kept(), "Kafka"))
@@ -44,7 +44,7 @@ func TestCheckpointThatWasWrittenLate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSource(t, testkit.Postgres(t))
 			s.Config.Checkpoint = identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
-			s.Exec(t, postgres.CheckpointDDL(s.Config.Checkpoint))
+			s.Exec(t, statetables.CheckpointDDL(s.Config.Checkpoint))
 			o := s.marking()
 			s.insert(t)
 			var late lsn.LSN

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/replication"
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // A reader that logs each inserted row and counts a row as safe once it is logged. The slot and the publication exist.

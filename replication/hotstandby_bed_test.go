@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/internal/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"

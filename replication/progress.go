@@ -3,7 +3,7 @@ package replication
 import (
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 )
 
 // mark is a place in the stream: how far into which transaction.

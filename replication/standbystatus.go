@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 )
 
 const (

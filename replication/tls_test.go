@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/stretchr/testify/require"
 )
 

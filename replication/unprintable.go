@@ -3,7 +3,7 @@ package replication
 import (
 	"errors"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 

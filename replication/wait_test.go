@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 )
 
 // TestReceiveSaysThatItWaits: what the caller keeps for company has to go when nothing more arrives, and not before.

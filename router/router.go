@@ -3,7 +3,7 @@ package router
 import (
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/pgtype"
 )
 

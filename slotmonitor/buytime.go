@@ -3,7 +3,7 @@ package slotmonitor
 import (
 	"slices"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
 )
 
 // RunsOut reports whether the slot is about to be lost: it is beyond max_slot_wal_keep_size, or little of it is left.

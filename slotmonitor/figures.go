@@ -3,7 +3,7 @@ package slotmonitor
 import (
 	"go.uber.org/zap"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 )
 
 // Figures are what an alert's receivers get of a slot. Fields are added, not renamed.

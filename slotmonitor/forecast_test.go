@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
 )
 
 // model is a server with one slot, in steps of a tenth of a second. It writes a running-xacts record every 15 seconds,

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
 )
 
 // heldAfter is the age from which an open transaction is named as holding the log back.

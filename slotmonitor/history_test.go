@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

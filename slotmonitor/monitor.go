@@ -12,10 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/alert"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/human"
-	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 )
 
 // Config of a Monitor.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/cloud"
 )
 
 // Snapshot is the answer of one tick, as the server gave it.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/alert"
-	"github.com/cdc-outbox/cdc-outbox/internal/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 )
 
 // Thresholds are where the rules begin to fire. 0 switches one off.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/alert"
-	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
-	"github.com/cdc-outbox/cdc-outbox/internal/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/cloud"
 )
 
 // The names of Postgres' wal_status (Postgres docs 54.19).

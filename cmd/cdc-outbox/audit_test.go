@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/audit"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/audit"
 )
 
 // The exit code distinguishes a clean audit, a finding, and an audit that could not be done.

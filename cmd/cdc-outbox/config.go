@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/app/routing"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/traces"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/routing"
-	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 )
 
 func (a *app) configCommand() *cobra.Command {

@@ -6,9 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/docs"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/inventory"
-	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/inventory"
 )
 
 func (a *app) configSchemaCommand() *cobra.Command {

@@ -12,13 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/console"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/console"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
-	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/letterbox"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/human"
-	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/letterbox"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 

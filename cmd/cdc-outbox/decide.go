@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/decision"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/decision"
 )
 
 func (a *app) rowCommand() *cobra.Command {

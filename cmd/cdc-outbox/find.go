@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/app/routing"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/find"
-	"github.com/cdc-outbox/cdc-outbox/internal/replay"
-	"github.com/cdc-outbox/cdc-outbox/internal/routing"
-	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/find"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/replay"
 )
 
 // findFlags are the flags of find.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/find"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/find"
 )
 
 // A record's key is what the key's converter writes, and a column can choose the partition.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/find"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/find"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 

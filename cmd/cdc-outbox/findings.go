@@ -3,9 +3,9 @@ package main
 import (
 	"strings"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/console"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/console"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 )
 
 // style is how stdout shows text.

@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/forward"
-	"github.com/cdc-outbox/cdc-outbox/internal/routing"
-	"github.com/cdc-outbox/cdc-outbox/internal/service"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/routing"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/forward"
 )
 
 func (a *app) forwardCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
+	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/compare/verify"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/human"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/compare/verify"
 )
 
 type verifyFlags struct {

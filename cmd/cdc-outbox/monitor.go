@@ -8,15 +8,15 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/statusview"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
-	"github.com/cdc-outbox/cdc-outbox/internal/service"
-	"github.com/cdc-outbox/cdc-outbox/internal/statusview"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 

@@ -8,15 +8,15 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/statusview"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/human"
-	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/service"
-	"github.com/cdc-outbox/cdc-outbox/internal/setup"
-	"github.com/cdc-outbox/cdc-outbox/internal/statusview"
-	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
 )
 
 // pollingSetupOptions are the flags of setup and teardown.

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/service"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
 
 func (a *app) monitorPolling(ctx context.Context, c *config.Loaded, once, asJSON bool) error {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 

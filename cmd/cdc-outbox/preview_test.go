@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/preview"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/preview"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 

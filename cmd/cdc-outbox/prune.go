@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/archive"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/human"
-	"github.com/cdc-outbox/cdc-outbox/internal/polling"
-	"github.com/cdc-outbox/cdc-outbox/internal/prune"
-	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/archive"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/prune"
 )
 
 // partitionLock is how long a try to drop an attached partition may wait where --lock-timeout is not given: every other

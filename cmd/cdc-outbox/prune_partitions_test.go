@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/archive"
-	"github.com/cdc-outbox/cdc-outbox/internal/prune"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/archive"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/prune"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 

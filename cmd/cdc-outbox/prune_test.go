@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/archive"
-	"github.com/cdc-outbox/cdc-outbox/internal/prune"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/archive"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/prune"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 

@@ -7,15 +7,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/alert"
-	"github.com/cdc-outbox/cdc-outbox/internal/connector"
-	"github.com/cdc-outbox/cdc-outbox/internal/console"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/polling"
-	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/statusview"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/console"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/service"
-	"github.com/cdc-outbox/cdc-outbox/internal/statusview"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 

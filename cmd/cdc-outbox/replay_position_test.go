@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/archive"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/archive"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )

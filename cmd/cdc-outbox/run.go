@@ -4,11 +4,11 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/build"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/build"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/service"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
 
 func (a *app) runCommand() *cobra.Command {

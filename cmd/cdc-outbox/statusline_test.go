@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/progress"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 )
 
 // TestStatusLine: the line never wraps, and gives way to whatever else is printed.

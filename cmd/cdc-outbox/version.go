@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/build"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/manual"
+	"github.com/cdc-outbox/cdc-outbox/cmd/cdc-outbox/manual"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/build"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
 // version is set by the linker (-X main.version=…); without it the module's version or "unknown" is shown.

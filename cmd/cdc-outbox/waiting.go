@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/progress"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 )
 
 // patience is for how long a command is silent about what it waits for. A broker that is down is waited for half a

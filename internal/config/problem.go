@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/nearest"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/nearest"
 )
 
 // Problem is one thing that is wrong with the configuration.

@@ -3,7 +3,7 @@ package postgres
 import (
 	"testing"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/stretchr/testify/require"
 )
 

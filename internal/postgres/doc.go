@@ -4,5 +4,5 @@
 //
 // The judgements on a slot (UnusableSlot, SlotGone, WrongRole, Checkpoint.Judge and others) are pure: facts go in, a
 // finding or an error comes out. The stream, setup and check share them, so that one fault has one text wherever it is
-// met. What is to be created, and every check that needs more than a slot, is in internal/setup.
+// met. What is to be created, and every check that needs more than a slot, is in internal/postgres/setup.
 package postgres

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
 // TestAForgottenConnectionStringIsSaidToBe: libpq's defaults lead somewhere, and the silence there is not the fault.

@@ -3,8 +3,8 @@ package postgres
 import (
 	"fmt"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 )
 
 // The judgements here are pure: what the catalog shows goes in, a finding comes out. The stream, setup and check share

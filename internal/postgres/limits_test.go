@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
-	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/cloud"
 )
 
 // ServerFacts are what slots and publications are judged by.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 
 	"github.com/jackc/pgx/v5"
 )

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 )
 
 // TimelineSwitch is where a timeline of a server's past ended: the log up to At is the log of that timeline as well.

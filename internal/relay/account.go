@@ -3,7 +3,7 @@ package relay
 import (
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
 // Account is what a source knows of itself, as far as it takes to say why rows wait and which alerts fire.

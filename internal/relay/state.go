@@ -3,7 +3,7 @@ package relay
 import (
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
 // StateName is what a source does right now.

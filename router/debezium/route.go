@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/java/properties"
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/properties"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/java"

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/rowtest"
 )

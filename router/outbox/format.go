@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"

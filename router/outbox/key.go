@@ -1,7 +1,7 @@
 package outbox
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"

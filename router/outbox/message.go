@@ -3,7 +3,7 @@ package outbox
 import (
 	"slices"
 
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/message"
 )

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -23,12 +21,8 @@ type bed struct {
 	postgres *postgres.Server
 	conn     *pgx.Conn // superuser, for slots, load and figures
 	dsn      string
-	// clientDSN is how contenders reach Postgres.
-	clientDSN string
-	// clientGroup is the directory of the cgroup they run in; empty for none of their own.
-	clientGroup string
-	kafka       *kafka.Cluster
-	brokers     string // bootstrap addresses
+	kafka    *kafka.Cluster
+	brokers  string // bootstrap addresses
 
 	rows int
 	end  string // LSN after the load
@@ -38,38 +32,39 @@ type bed struct {
 
 const kafkaVersion = "4.1.0"
 
-func makeBed(ctx context.Context, rows int) (*bed, error) { return makeBedWith(ctx, rows, nil) }
-
-// makeBedWith has settings of Postgres on top of the bench's own.
-func makeBedWith(ctx context.Context, rows int, settings map[string]string) (*bed, error) {
+func makeBed(ctx context.Context, rows int) (*bed, error) {
 	b := &bed{rows: rows}
-	if err := b.start(ctx, settings); err != nil {
+	if err := b.start(ctx); err != nil {
 		b.close()
 		return nil, err
 	}
 	return b, nil
 }
 
-// start gives Postgres room: no checkpoint and no autovacuum in the middle of a contender's pass.
-func (b *bed) start(ctx context.Context, more map[string]string) (err error) {
-	settings := map[string]string{
-		"max_wal_size": "64GB", "checkpoint_timeout": "1h", "autovacuum": "off", "shared_buffers": "512MB",
-		"max_replication_slots": "100", "unix_socket_directories": ".",
-	}
-	maps.Copy(settings, more)
-	b.postgres, err = postgres.Start(ctx, postgres.Options{Settings: settings})
-	if err != nil {
+func (b *bed) start(ctx context.Context) (err error) {
+	if b.postgres, b.conn, err = startPostgres(ctx); err != nil {
 		return err
 	}
 	b.dsn = b.postgres.DSN("postgres")
-	b.clientDSN = b.dsn
-	if b.conn, err = pgx.Connect(ctx, b.dsn); err != nil {
-		return err
-	}
-	if _, err = b.conn.PgConn().Exec(ctx, schema).ReadAll(); err != nil {
-		return err
-	}
 	return b.startKafka(ctx)
+}
+
+// startPostgres gives Postgres room: no checkpoint and no autovacuum in the middle of a contender's pass. Also with an
+// error, a server that is returned is the caller's to close.
+func startPostgres(ctx context.Context) (*postgres.Server, *pgx.Conn, error) {
+	server, err := postgres.Start(ctx, postgres.Options{Settings: map[string]string{
+		"max_wal_size": "64GB", "checkpoint_timeout": "1h", "autovacuum": "off", "shared_buffers": "512MB",
+		"max_replication_slots": "100",
+	}})
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := pgx.Connect(ctx, server.DSN("postgres"))
+	if err != nil {
+		return server, nil, err
+	}
+	_, err = conn.PgConn().Exec(ctx, schema).ReadAll()
+	return server, conn, err
 }
 
 func (b *bed) close() {
@@ -100,7 +95,7 @@ func (b *bed) createTopics(ctx context.Context, topics []string) error {
 // refill empties the table, creates the slots at the end of the log and loads again.
 func (b *bed) refill(ctx context.Context, l workload, slots []string) (time.Duration, error) {
 	for _, sql := range []string{
-		"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots", "TRUNCATE outbox, elsewhere",
+		"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots", "TRUNCATE outbox",
 	} {
 		if _, err := b.conn.Exec(ctx, sql); err != nil {
 			return 0, err
@@ -145,34 +140,6 @@ func (b *bed) logSize(topics []string) (size int64) {
 		}
 	}
 	return size
-}
-
-// startContender starts a contender's process.
-func (b *bed) startContender(ctx context.Context, cmd *exec.Cmd) (*process, error) {
-	p, err := startProcess(ctx, cmd)
-	if err == nil && b.clientGroup != "" {
-		if err = join(b.clientGroup, p.PID()); err != nil {
-			p.Kill()
-		}
-	}
-	return p, err
-}
-
-// awaitClientDSN waits until Postgres can be reached as contenders reach it.
-func (b *bed) awaitClientDSN(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for {
-		conn, err := pgx.Connect(ctx, b.clientDSN)
-		if err == nil {
-			return conn.Close(ctx)
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 // watchWalsender starts to watch the walsender of a slot, over a connection of its own.

@@ -91,7 +91,7 @@ func (t turn) passSelf(ctx context.Context, command string, more ...string) (res
 		return result{}, err
 	}
 	cmd := exec.Command(self, append([]string{
-		command, "-dsn", t.bed.clientDSN, "-slot", t.slot, "-rows", fmt.Sprint(t.bed.rows),
+		command, "-dsn", t.bed.dsn, "-slot", t.slot, "-rows", fmt.Sprint(t.bed.rows),
 	}, more...)...)
 	return t.runToEnd(ctx, cmd)
 }
@@ -106,7 +106,7 @@ func missingRecvlogical(b *bed) string {
 func recvlogicalPath(b *bed) string { return filepath.Join(b.postgres.BinDir(), "pg_recvlogical") }
 
 func passRecvlogical(ctx context.Context, t turn) (result, error) {
-	cmd := exec.Command(recvlogicalPath(t.bed), "--dbname", t.bed.clientDSN, "--slot", t.slot, "--start",
+	cmd := exec.Command(recvlogicalPath(t.bed), "--dbname", t.bed.dsn, "--slot", t.slot, "--start",
 		"--file", "/dev/null", "--no-loop", "--endpos", t.bed.end, "--option", "proto_version=1",
 		"--option", "publication_names="+publication)
 	return t.runToEnd(ctx, cmd)
@@ -115,7 +115,7 @@ func passRecvlogical(ctx context.Context, t turn) (result, error) {
 // runToEnd is the pass of a contender that ends when it has read everything.
 func (t turn) runToEnd(ctx context.Context, cmd *exec.Cmd) (result, error) {
 	server := t.bed.watchWalsender(ctx, t.slot)
-	p, err := t.bed.startContender(ctx, cmd)
+	p, err := startProcess(ctx, cmd)
 	if err != nil {
 		server()
 		return result{}, err
@@ -181,7 +181,7 @@ func (t turn) passBinary(ctx context.Context, path, delivery string) (result, er
 // passConnector runs the connector until all is there.
 func (t turn) passConnector(ctx context.Context, cmd *exec.Cmd, all func(p *process) error) (result, error) {
 	server := t.bed.watchWalsender(ctx, t.slot)
-	p, err := t.bed.startContender(ctx, cmd)
+	p, err := startProcess(ctx, cmd)
 	if err != nil {
 		server()
 		return result{}, err
@@ -205,7 +205,7 @@ const (
 func ourCommand(b *bed, slot, prefix, delivery string, more ...string) *exec.Cmd {
 	cmd := exec.Command(binary, "run")
 	cmd.Env = append(os.Environ(),
-		"CDC_OUTBOX_POSTGRES_DSN="+b.clientDSN,
+		"CDC_OUTBOX_POSTGRES_DSN="+b.dsn,
 		"CDC_OUTBOX_POSTGRES_SLOT="+slot,
 		"CDC_OUTBOX_POSTGRES_PUBLICATION="+publication,
 		"CDC_OUTBOX_KAFKA_BROKERS="+b.brokers,

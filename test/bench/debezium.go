@@ -104,7 +104,7 @@ func debeziumJars(ctx context.Context) (string, error) {
 // debeziumConfig writes the worker's and the connector's properties: Debezium's defaults, the outbox event router with
 // our column names, and converters that pass keys and values through as text, as the product does.
 func (t turn) debeziumConfig(dir string, tuning []string) ([]string, error) {
-	pg, err := pgx.ParseConfig(t.bed.clientDSN)
+	pg, err := pgx.ParseConfig(t.bed.dsn)
 	if err != nil {
 		return nil, err
 	}

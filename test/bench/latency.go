@@ -59,6 +59,9 @@ func latency(ctx context.Context, args []string) error {
 	return nil
 }
 
+// liveStream is what a pass writes, one row a transaction. The first skip rows are left out of the figures.
+type liveStream struct{ rate, skip, total int }
+
 // relayed measures a pass through the connector.
 func (l liveStream) relayed(ctx context.Context, b *bed, name, delivery string) error {
 	if err := b.createSlot(ctx, name); err != nil {

@@ -15,12 +15,9 @@ import (
 
 const usage = `usage:
   bench throughput [-rows N] [-per-tx N] [-rounds N] [-debezium] [-debezium-rounds N] [-only NAMES]
-    [-against BINARY] [-warm-up N] [-out FILE]
+    [-against BINARY] [-codecs] [-warm-up N] [-out FILE]
   bench floor [-rows N] [-rounds N]
   bench table FILE [PAGE.md ...]
-  bench polling [-rows N] [-per-tx N] [-rounds N] [-only NAMES] [-against BINARY] [-idle DURATION]
-  bench beside [-rows N] [-rate N] [-for DURATION] [-warm-up DURATION] [-backlog N] [-only NAME]
-  bench slots [-rows N] [-rounds N]
   bench topics [-rows N] [-topics N] [-brokers N] [-rounds N] [-warm-up N] [-delivery at_least_once|exactly_once]
     [-against BINARY]
   bench latency [-rate N] [-for DURATION] [-delivery at_least_once|exactly_once]`
@@ -46,25 +43,14 @@ func run(ctx context.Context, args []string) error {
 		return latency(ctx, args[1:])
 	case "topics":
 		return manyTopics(ctx, args[1:])
-	case "slots":
-		return slots(ctx, args[1:])
-	case "beside":
-		return beside(ctx, args[1:])
-	case "polling":
-		return pollingCost(ctx, args[1:])
 	case readerCommand: // the readers are processes of their own, so that their CPU is measured apart
 		return bareReader(ctx, args[1:])
 	case "floor":
 		return floor(ctx, args[1:])
 	case "table":
 		return table(args[1:])
-	case delayCommand:
-		return delay(ctx, args[1:])
 	case referenceCommand:
 		return reference(ctx, args[1:])
-	case neighbourCommand:
-		neighbour(ctx)
-		return nil
 	default:
 		return errors.New(usage)
 	}

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/replication"
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 const readerCommand = "reader"

@@ -34,7 +34,6 @@ func reference(ctx context.Context, args []string) error {
 	dsn := flags.String("dsn", "", "")
 	slot := flags.String("slot", "", "")
 	rows := flags.Int("rows", 0, "")
-	from := flags.String("publication", publication, "")
 	nap := flags.Duration("nap", referenceNap, "")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -48,7 +47,7 @@ func reference(ctx context.Context, args []string) error {
 		return fmt.Errorf("reference: %w", err)
 	}
 	defer r.conn.Close()
-	if err := r.read(*slot, *from, *rows); err != nil {
+	if err := r.read(*slot, *rows); err != nil {
 		return fmt.Errorf("reference: %w", err)
 	}
 	return nil
@@ -90,7 +89,7 @@ func (r *referenceReader) connect(ctx context.Context, dsn string, buffer int) e
 }
 
 // read returns after the last row.
-func (r *referenceReader) read(slot, publication string, rows int) error {
+func (r *referenceReader) read(slot string, rows int) error {
 	sql := fmt.Sprintf("START_REPLICATION SLOT %s LOGICAL 0/0 (proto_version '1', publication_names '%s')", slot,
 		publication)
 	if err := r.write('Q', append([]byte(sql), 0)); err != nil {

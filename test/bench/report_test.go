@@ -39,6 +39,12 @@ func TestBesideComparesWithinRounds(t *testing.T) {
 	require.True(t, math.IsNaN((*series)(nil).beside(reader, rate)))
 }
 
+func TestMedianOfTwoPassesLiesBetweenThem(t *testing.T) {
+	require.Equal(t, 7.0, median([]float64{7}))
+	require.Equal(t, 6.0, median([]float64{8, 4}))
+	require.Equal(t, 4.0, median([]float64{8, 4, 1}))
+}
+
 func TestReportThroughput(t *testing.T) {
 	var b strings.Builder
 	reportThroughput(&b, []*series{

@@ -28,7 +28,7 @@ func table(args []string) error {
 		return err
 	}
 	if flags.NArg() == 1 {
-		for _, name := range []string{"throughput", "goals", "matrix", "codecs"} {
+		for _, name := range []string{"throughput", "goals", "codecs"} {
 			fmt.Println(section(name, config, all))
 		}
 		return nil
@@ -87,10 +87,8 @@ func section(name string, config map[string]string, all []*series) string {
 		}
 	case "goals":
 		first = sectionOf(&b, find(all, tenPerTx, napping), all, reportGoals)
-	case "matrix":
-		first = sectionOf(&b, find(all, "usual", napping), all, reportMatrix)
 	case "codecs":
-		first = sectionOf(&b, find(all, codecs, codecPrefix+"none"), all, reportCodecs)
+		first = sectionOf(&b, find(all, codecLoad, codecPrefix+"none"), all, reportCodecs)
 	}
 	if first == nil || len(first.passes) == 0 {
 		return ""

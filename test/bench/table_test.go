@@ -24,7 +24,7 @@ func TestFillMarkers(t *testing.T) {
 // TestPagesHoldWhatTheCommandPrints: the tables of the pages come from `make bench-table`.
 func TestPagesHoldWhatTheCommandPrints(t *testing.T) {
 	for page, names := range map[string][]string{
-		"../../README.md": {"throughput"}, "../../docs/performance.md": {"goals", "matrix", "codecs"},
+		"../../README.md": {"throughput"}, "../../docs/performance.md": {"goals", "codecs"},
 	} {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
@@ -34,7 +34,7 @@ func TestPagesHoldWhatTheCommandPrints(t *testing.T) {
 			between, _, ok := strings.Cut(rest, markerEnd)
 			require.True(t, ok, "%s: marker %q has no end", page, name)
 			header := map[string]string{
-				"throughput": throughputHeader, "goals": goalsHeader, "matrix": matrixHeader, "codecs": codecHeader,
+				"throughput": throughputHeader, "goals": goalsHeader, "codecs": codecHeader,
 			}[name]
 			require.Contains(t, between, header, "%s, %s", page, name)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -20,8 +19,8 @@ func throughput(ctx context.Context, args []string) error {
 	rows := flags.Int("rows", 1_000_000, "rows to load")
 	perTx := flags.Int("per-tx", 10, "rows per transaction")
 	single := flags.Bool("single", true, "a second load, of one row per transaction")
-	rounds := flags.Int("rounds", 0, "passes of each contender; default 5, of the matrix 3")
-	warmUps := flags.Int("warm-up", 0, "passes with transactions before one counts; default 10, of the matrix 2")
+	rounds := flags.Int("rounds", 5, "passes of each contender")
+	warmUps := flags.Int("warm-up", 10, "passes with transactions before one counts")
 	debezium := flags.Bool("debezium", os.Getenv("DEBEZIUM") == "1",
 		"Debezium too (needs java and mvn; fetches it on first use)")
 	debeziumRounds := flags.Int("debezium-rounds", 0,
@@ -29,23 +28,10 @@ func throughput(ctx context.Context, args []string) error {
 	only := flags.String("only", "", "comma-separated parts of names: only these contenders")
 	against := flags.String("against", "", "another build of the connector, measured beside this one")
 	out := flags.String("out", "", "append a line per pass, in the format of Go's benchmarks")
-	matrix := flags.Bool("matrix", os.Getenv("MATRIX") == "1",
-		"smaller loads under other conditions: CPU, network, payloads, codecs")
-	parts := flags.String("conditions", "", "comma-separated parts of the conditions' keys: only these of the matrix")
-	inside := flags.Bool("inside", false, "")
+	codecs := flags.Bool("codecs", false, "the codecs of Kafka's batches instead")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *inside {
-		if err := enterNamespace(); err != nil {
-			return err
-		}
-	}
-	passes, before := 5, 10
-	if *matrix {
-		passes, before = 3, 2
-	}
-	*rounds, *warmUps = cmp.Or(*rounds, passes), cmp.Or(*warmUps, before)
 	b, err := makeBed(ctx, *rows)
 	if err != nil {
 		return err
@@ -56,9 +42,8 @@ func throughput(ctx context.Context, args []string) error {
 		return err
 	}
 	defer m.close()
-	if *matrix {
-		m.limit = time.Minute
-		return m.matrixAndCodecs(ctx, *rows/matrixPart, *parts, *inside)
+	if *codecs {
+		return m.codecs(ctx, workload{rows: *rows, perTx: *perTx})
 	}
 	all := append(contenders(b), rivals(*against)...)
 	if *debezium {
@@ -86,23 +71,16 @@ func reportAll(w io.Writer, all []*series) {
 	reportGoals(w, all)
 }
 
-// matrixPart is what part of the usual rows a load of the matrix has.
-const matrixPart = 4
-
-func (m *meter) matrixAndCodecs(ctx context.Context, rows int, parts string, inside bool) error {
-	if err := m.matrix(ctx, rows, parts, inside); err != nil {
-		return err
+// loadName is how tables call a load.
+func loadName(key string) string {
+	switch key {
+	case tenPerTx:
+		return "10 rows per transaction"
+	case onePerTx:
+		return "1 row per transaction"
+	default:
+		return key
 	}
-	if wanted(codecs, parts) {
-		l := workload{rows: rows, perTx: 10}
-		if err := m.measure(ctx, codecs, l, codecContenders()); err != nil {
-			return err
-		}
-	}
-	reportMatrix(os.Stdout, m.all)
-	fmt.Println()
-	reportCodecs(os.Stdout, m.all)
-	return nil
 }
 
 func perTxKey(perTx int) string { return fmt.Sprintf("%d-per-tx", perTx) }
@@ -114,11 +92,13 @@ type meter struct {
 	warmUps int // passes that are still to come before one counts
 	out     *output
 	all     []*series
-	limit   time.Duration // of a pass; a contender that takes longer has its row without figures
 }
 
+// passLimit is how long a pass may take; a contender that takes longer has its row without figures.
+const passLimit = 10 * time.Minute
+
 func newMeter(b *bed, rounds, warmUps int, path string) (*meter, error) {
-	m := &meter{bed: b, rounds: rounds, warmUps: warmUps, limit: 10 * time.Minute}
+	m := &meter{bed: b, rounds: rounds, warmUps: warmUps}
 	var err error
 	if path != "" {
 		m.out, err = openOutput(path, b)
@@ -165,7 +145,7 @@ func (m *meter) measure(ctx context.Context, key string, l workload, all []conte
 			settle() // what the pass before has written is not written back during this one
 			f, err := m.pass(ctx, all[i], turn{bed: m.bed, slot: slotName(i, round), prefix: prefix})
 			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-				of[i].note = fmt.Sprintf("not done after %s", m.limit)
+				of[i].note = fmt.Sprintf("not done after %s", passLimit)
 				fmt.Printf("round %d  %-40s %s\n", round+1, of[i].name, of[i].note)
 				continue
 			}
@@ -236,7 +216,7 @@ func pick(all []contender, only string) []contender {
 
 // pass lets a contender publish to fresh topics, and compares what is there afterwards with the table.
 func (m *meter) pass(ctx context.Context, c contender, t turn) (figures, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.limit)
+	ctx, cancel := context.WithTimeout(ctx, passLimit)
 	defer cancel()
 	if !c.publishes {
 		r, err := c.pass(ctx, t)

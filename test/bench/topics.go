@@ -106,17 +106,7 @@ func manyTopics(ctx context.Context, args []string) error {
 
 // start makes Postgres, Kafka, the slots and the load.
 func (b *topicsBed) start(ctx context.Context, brokers, rounds, perTx int) (err error) {
-	b.postgres, err = postgres.Start(ctx, postgres.Options{Settings: map[string]string{
-		"max_wal_size": "64GB", "checkpoint_timeout": "1h", "autovacuum": "off", "shared_buffers": "512MB",
-		"max_replication_slots": "100",
-	}})
-	if err != nil {
-		return err
-	}
-	if b.conn, err = pgx.Connect(ctx, b.postgres.DSN("postgres")); err != nil {
-		return err
-	}
-	if _, err = b.conn.PgConn().Exec(ctx, schema).ReadAll(); err != nil {
+	if b.postgres, b.conn, err = startPostgres(ctx); err != nil {
 		return err
 	}
 	opts := inProduction(kafka.Options{Version: kafkaVersion, Heap: "2g", Brokers: brokers})

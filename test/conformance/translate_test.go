@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/app/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/migrate"
-	"github.com/cdc-outbox/cdc-outbox/internal/routing"
+	"github.com/cdc-outbox/cdc-outbox/internal/debezium/migrate"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 

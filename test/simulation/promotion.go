@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/standbys"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/standbys"
 )
 
 // standby draws, from a source of its own, a physical standby, whether the relay waits for it, and when it is promoted.

@@ -18,9 +18,9 @@ func newLogKeys() *logKeys { return &logKeys{used: map[string]bool{}} }
 // isLogKey reports whether a constant of a directory belongs to the catalogue.
 func isLogKey(dir, name string) bool {
 	switch {
-	case strings.HasSuffix("/"+dir, "/internal/telemetry"):
+	case strings.HasSuffix("/"+dir, "/internal/base/telemetry"):
 		return strings.HasPrefix(name, "Key") && name != "Key"
-	case strings.HasSuffix("/"+dir, "/internal/logkey"):
+	case strings.HasSuffix("/"+dir, "/internal/base/logkey"):
 		return ast.IsExported(name)
 	}
 	return false

@@ -97,7 +97,7 @@ func repositoryFiles(root string) ([]string, error) {
 
 // excluded reports whether a file is not ours to phrase: recorded data and third-party code.
 func excluded(name string) bool {
-	for _, part := range []string{"internal/page/assets/uplot/", "LICENSE", "go.sum"} {
+	for _, part := range []string{"internal/watch/page/assets/uplot/", "LICENSE", "go.sum"} {
 		if strings.Contains(name, part) {
 			return true
 		}

@@ -89,15 +89,15 @@ func TestTestNames(t *testing.T) {
 func TestLogKeys(t *testing.T) {
 	k := newLogKeys()
 	k.add(
-		"internal/telemetry/fields.go",
+		"internal/base/telemetry/fields.go",
 		goFile(
 			t,
 			"fields.go",
 			"const (\nKeySlot = \"slot\"\nKeySide = \"side\"\nKeyHere = \"here\"\nOther = 1\n)\nvar x = KeyHere\n",
 		),
 	)
-	k.add("internal/connector/run.go", goFile(t, "run.go", "var y = telemetry.KeySlot\n"))
-	k.add("internal/connector/run_test.go", goFile(t, "run_test.go", "var y = telemetry.KeySide\n"))
+	k.add("internal/relay/connector/run.go", goFile(t, "run.go", "var y = telemetry.KeySlot\n"))
+	k.add("internal/relay/connector/run_test.go", goFile(t, "run_test.go", "var y = telemetry.KeySide\n"))
 	found := k.findings()
 	if len(found) != 1 || found[0].text != "KeySide" {
 		t.Errorf("%v, want KeySide", found)

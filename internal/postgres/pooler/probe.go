@@ -12,10 +12,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/password"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
-	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
 // mostHosts bounds how many of a connection string's hosts are looked at.

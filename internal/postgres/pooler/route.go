@@ -8,9 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/cloud"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
-	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
 // The codes of findings about what is between here and the server. Programs rely on them: add, do not rename.

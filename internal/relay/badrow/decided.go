@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 // Held lists the rows whose records Kafka refuses, as far as the producer is in trouble with them now. The

@@ -19,7 +19,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
-	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/retry"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/retry"
 )
 
 // holdRig is a consumer that holds keys, and whose handler refuses some events.

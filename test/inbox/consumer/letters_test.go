@@ -15,11 +15,11 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
-	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/letterbox"
-	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/retry"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
-	"github.com/cdc-outbox/cdc-outbox/internal/progress"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/letterbox"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/retry"
 )
 
 type silent struct{}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
-	"github.com/cdc-outbox/cdc-outbox/internal/standbys"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/standbys"
 	"github.com/cdc-outbox/cdc-outbox/test/simulation/walsender"
 )
 

@@ -1,0 +1,153 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/check"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
+)
+
+// Check looks at Postgres and Kafka as Run would find them, and changes nothing.
+func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]preflight.Finding, error) {
+	var findings []preflight.Finding
+	for _, w := range c.Warnings {
+		findings = append(findings, preflight.Finding{Level: preflight.Warn, Subject: "configuration", Found: w + "."})
+	}
+	db, err := wiring.NewTarget(c)
+	if err != nil {
+		return nil, err
+	}
+	producer, err := wiring.Kafka(c)
+	if err != nil {
+		return nil, err
+	}
+	cluster := check.Options{Cluster: producer.Cluster, CreateTopic: producer.CreateTopic}
+	cluster.KeepTimestamps = producer.KeepTimestamps
+	cluster.OldestRow = oldestRow(ctx, db)
+	cluster.Transactional = c.Delivery == "exactly_once"
+	found, topics, err := checkPostgres(ctx, c, db, report)
+	if err != nil {
+		return nil, err
+	}
+	findings = append(findings, found...)
+	if wiring.WritesDeadLetters(c) {
+		topics = append(topics, c.Router.DeadLetterTopic)
+	}
+	defer report.Wait(progress.For("Kafka to answer"))()
+	brokers, err := check.Cluster(ctx, cluster, topics)
+	findings = append(findings, brokers...)
+	switch {
+	case errors.Is(err, check.ErrNoBroker):
+		return findings, ctx.Err() // what follows asks Kafka, too
+	case err != nil:
+		return nil, err
+	}
+	if c.Source != config.SourcePolling {
+		more, err := checkOwner(ctx, db.DSN, c, cluster)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, more...)
+	}
+	return findings, ctx.Err()
+}
+
+// checkPostgres also returns the topics to which the rows in the tables lead.
+func checkPostgres(
+	ctx context.Context, c *config.Loaded, db wiring.Target, report progress.Reporter,
+) ([]preflight.Finding, []string, error) {
+	defer report.Wait(progress.For("Postgres, whose WAL rate is measured over 2 s"))()
+	var findings []preflight.Finding
+	polled, err := wiring.PollingSetup(c, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Source == config.SourcePolling {
+		findings = polling.Check(ctx, db.DSN, polled)
+	} else {
+		db.Admin.SetupNever = c.Postgres.Setup == "never"
+		db.Admin.Retained = setup.Retained{
+			Warn: int64(c.Monitor.WarnRetained), Critical: int64(c.Monitor.CriticalRetained),
+		}
+		findings = setup.Preflight(ctx, db.DSN, db.Admin)
+		findings = append(findings, polling.CheckBesideLog(ctx, db.DSN, polled)...)
+	}
+	topics, all := wiring.Topics(c, db.DSN, db.Admin.Tables).Sample(ctx)
+	switch {
+	case !all:
+		findings = append(findings, preflight.Finding{
+			Level: preflight.Warn, Subject: "topics",
+			Found:  "Not every outbox can be read, and its rows name the topics.",
+			Why:    "Whether their topics exist and may be written was not looked at.",
+			Remedy: "Fix the findings about the tables, then check again.",
+		})
+	case len(topics) == 0 && len(db.Admin.Tables) > 0:
+		findings = append(findings, preflight.Finding{
+			Level: preflight.OK, Subject: "topics",
+			Found: "No row in the outbox names one yet, so none was checked: run waits for missing topics, " +
+				"and says so.",
+		})
+	}
+	return findings, topics, nil
+}
+
+// checkOwner looks at the rights in Kafka that carry the name of the Postgres cluster.
+func checkOwner(ctx context.Context, dsn string, c *config.Loaded, cluster check.Options) ([]preflight.Finding, error) {
+	id, err := systemID(ctx, dsn)
+	if err == nil {
+		name := kafka.TransactionalID(id, c.Postgres.Slot)
+		if c.Delivery == "exactly_once" {
+			return check.Transactions(ctx, cluster, name)
+		}
+		findings, err := check.Fencing(ctx, cluster, name)
+		return append(findings, checkKept(ctx, cluster, name)...), err
+	}
+	return []preflight.Finding{{
+		Level: preflight.Warn, Subject: "transactional id",
+		Found:  "Its name is not known: Postgres does not return its system identifier.",
+		Why:    "The rights to it in Kafka could not be checked.",
+		Remedy: "Fix the findings about Postgres, then check again.",
+	}}, nil
+}
+
+// checkKept looks whether the checkpoint's number can be kept in Kafka.
+func checkKept(ctx context.Context, cluster check.Options, group string) []preflight.Finding {
+	_, _, err := kafka.NewKeeper(cluster.Cluster, nil).Fetch(ctx, group)
+	subject := "group " + group
+	switch {
+	case err == nil:
+		return []preflight.Finding{preflight.Fine(subject, "The checkpoint's number is kept with it.")}
+	case !errors.Is(err, kafka.ErrNotAllowed):
+		return nil // the findings about the brokers say more
+	}
+	remedy := cluster.AllowPositions(group, wire.DefaultPositionTopic)
+	return []preflight.Finding{{
+		Level: preflight.Warn, Subject: subject, Found: "The user may not use it.",
+		Why: "The checkpoint's number is not kept outside of Postgres, so a server that was put back to an older " +
+			"state " +
+			"while the connector was down is not noticed.",
+		Remedy: remedy.Next, Commands: remedy.Commands,
+	}}
+}
+
+func systemID(ctx context.Context, dsn string) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox check")
+	if err != nil {
+		return "", err
+	}
+	defer postgres.CloseConn(conn)
+	err = conn.QueryRow(ctx, "SELECT system_identifier::text FROM pg_catalog.pg_control_system()").Scan(&id)
+	return id, err
+}

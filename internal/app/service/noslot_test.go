@@ -1,0 +1,66 @@
+package service
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/statetables"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/connector"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+)
+
+// TestAMistypedSlotIsGuessed by status, in the error and in the cause.
+func TestAMistypedSlotIsGuessed(t *testing.T) {
+	st, err := noSlot(connector.Status{Slot: "orderz", State: relay.State{Name: notRunning}}, "orders")
+	_, remedy := fault.Split(err)
+	want := fault.Do("Did you mean orders? Then set postgres.slot.", "cdc-outbox status --postgres-slot orders")
+	require.Equal(t, want, remedy)
+	require.Equal(t, waitSlotMissing, st.Cause.Code)
+	require.Equal(t, want, st.Cause.Remedy())
+	st, err = noSlot(connector.Status{Slot: "orderz"}, "")
+	_, remedy = fault.Split(err)
+	require.Contains(t, remedy.Commands, "cdc-outbox setup")
+	require.Contains(t, st.Cause.Next, "cdc-outbox check")
+}
+
+// TestADroppedSlotIsNotMistyped: what is offered in place of a slot is another relay's, so it is offered neither where
+// the checkpoint knows the slot nor from another database.
+func TestADroppedSlotIsNotMistyped(t *testing.T) {
+	db := testkit.Postgres(t)
+	db.Exec(t, fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')", db.Slot))
+	status := func(dsn string) fault.Remedy {
+		c, err := config.Load(config.Options{Settings: map[string]string{
+			"postgres.dsn": dsn, "postgres.slot": db.Slot + "x", "http.listen": "127.0.0.1:1",
+		}})
+		require.NoError(t, err)
+		_, _, err = Look(t.Context(), c)
+		_, remedy := fault.Split(err)
+		return remedy
+	}
+	require.Contains(t, status(db.DSN).Next, "Did you mean "+db.Slot)
+	require.Contains(t, status(testkit.Postgres(t).DSN).Next, "If it existed before")
+	db.Exec(t, statetables.CheckpointDDL(identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}))
+	db.Exec(t, fmt.Sprintf(`INSERT INTO cdc_outbox_slots (slot, system_id, timeline, position)
+		VALUES ('%sx', '', 0, '0/0')`, db.Slot))
+	require.Contains(t, status(db.DSN).Next, "If it existed before")
+}
+
+// TestNoCheckpointNoMoment: a slot without a checkpoint was not confirmed in the year 1.
+func TestNoCheckpointNoMoment(t *testing.T) {
+	db := testkit.Postgres(t)
+	db.Exec(t, fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')", db.Slot))
+	c, err := config.Load(config.Options{Settings: map[string]string{
+		"postgres.dsn": db.DSN, "postgres.slot": db.Slot, "http.listen": "127.0.0.1:1",
+	}})
+	require.NoError(t, err)
+	st, _, err := Look(t.Context(), c)
+	require.NoError(t, err)
+	require.Nil(t, st.LastConfirmed)
+	require.NotContains(t, st.Cause.Sentence, "confirmed at")
+}

@@ -1,0 +1,47 @@
+package service
+
+import (
+	"context"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+)
+
+// Outside is what Kafka keeps of the slot's checkpoint.
+type Outside struct {
+	keeper *kafka.Keeper
+	slot   string
+}
+
+// NewOutside takes from the configuration where that is. It connects to nothing.
+func NewOutside(c *config.Loaded) (*Outside, error) {
+	k, err := wiring.Kafka(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Outside{keeper: kafka.NewKeeper(k.Cluster, nil), slot: c.Postgres.Slot}, nil
+}
+
+// Fetch returns what is kept for the slot of the cluster.
+func (o *Outside) Fetch(ctx context.Context, systemID string) (postgres.Mark, error) {
+	s, found, err := o.keeper.Fetch(ctx, kafka.TransactionalID(systemID, o.slot))
+	if err != nil || !found {
+		return postgres.Mark{}, err
+	}
+	return postgres.MarkOf(systemID, s.Timeline, s.Commit, postgres.Mark{
+		Timeline: s.Mark.Timeline, Writes: s.Mark.Writes, Position: s.Mark.Position, Published: s.Mark.Published,
+		At: s.Mark.At,
+	}), nil
+}
+
+// Accept replaces it.
+func (o *Outside) Accept(ctx context.Context, m postgres.Mark) error {
+	return o.keeper.Commit(ctx, kafka.TransactionalID(m.SystemID, o.slot), kafka.Stored{
+		Position: kafka.Position{Timeline: m.Timeline}, SystemID: m.SystemID, Instance: "cdc-outbox slot",
+		Mark: kafka.Mark{
+			Timeline: m.Timeline, Writes: m.Writes, Position: m.Position, Published: m.Published, At: m.At,
+		},
+	})
+}

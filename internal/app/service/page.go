@@ -1,0 +1,54 @@
+package service
+
+import (
+	"net"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/watch/page"
+	"github.com/cdc-outbox/cdc-outbox/internal/watch/runbook"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// pageConfig says where the page's figures come from; relay is nil where the slots are all there is.
+func (p *process) pageConfig(mc slotmonitor.Config, monitor *slotmonitor.Monitor, relay func() page.Relay) page.Config {
+	return page.Config{
+		Relay: relay, Slots: func() []page.Slot { return slotFigures(monitor) },
+		SlotInterval: mc.Interval, WarnRetained: mc.Thresholds.WarnRetained,
+		CriticalRetained: mc.Thresholds.CriticalRetained,
+		Version:          p.Build.Version, Runbook: runbook.Handler(),
+	}
+}
+
+func relayFigures(c *connector.Connector, metrics *telemetry.Metrics) page.Relay {
+	st := c.Status()
+	bounds, counts := metrics.Latencies()
+	return page.Relay{
+		Published: st.Counts.Published, Bounds: bounds, Counts: counts, Oldest: st.OldestUnconfirmedSeconds,
+		Records: st.Window.Records, Bytes: st.Window.Bytes,
+	}
+}
+
+// slotFigures also lists what was seen before the server went away: its history stays, and gets no new sample.
+func slotFigures(monitor *slotmonitor.Monitor) []page.Slot {
+	var all []page.Slot
+	for _, s := range monitor.Latest() {
+		all = append(
+			all,
+			page.Slot{Name: s.Name, SampledAt: s.SampledAt, Retained: s.RetainedBytes, Unconfirmed: s.UnconfirmedBytes},
+		)
+	}
+	return all
+}
+
+// pageAddress is where a browser on this host finds the page of a server that listens on an address.
+func pageAddress(listens string) string {
+	host, port, err := net.SplitHostPort(listens)
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port) + "/"
+}

@@ -1,0 +1,90 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
+)
+
+// watchMembership checks on a timer whether the tables are still published. A table that was dropped and made again, or
+// taken out of the publication, is simply absent from the stream, which goes on as if the application had nothing to
+// say: only the catalog shows it. The second check in a row that finds it ends the process, as the same finding would
+// at the start; a single one may be a migration or a failover that is not finished.
+func (s *walService) watchMembership(ctx context.Context) error {
+	tick := time.NewTicker(s.Config.Monitor.Interval)
+	defer tick.Stop()
+	var before error
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := s.misfit(ctx)
+		if err != nil {
+			s.unpublished.Store(&err)
+		} else {
+			s.unpublished.Store(nil)
+		}
+		switch {
+		case err != nil && before != nil:
+			return err
+		case err != nil:
+			s.Logger.Warn(
+				"rows of the outbox are missing from the stream; checking once more before stopping",
+				telemetry.ErrorFields(err)...,
+			)
+		}
+		before = err
+	}
+}
+
+// misfit returns what an operator has to fix. A server that cannot be asked, and a role that is turned away while its
+// password is being changed, are no such thing: the stream has its own judgement of those.
+func (s *walService) misfit(ctx context.Context) error {
+	dsn, err := wiring.DSN(s.Config)
+	if err == nil {
+		var harm []preflight.Finding
+		harm, err = setup.CheckRunning(ctx, dsn, s.admin)
+		if err == nil || len(harm) > 0 {
+			s.reportHarm(preflight.FirstFailure(harm))
+		}
+	}
+	var refused *pgconn.PgError
+	if err == nil || fault.KindOf(err) != fault.Operator || errors.As(err, &refused) {
+		if err != nil && ctx.Err() == nil {
+			s.Logger.Debug("publication and slot could not be looked at", zap.Error(err))
+		}
+		return nil
+	}
+	return err
+}
+
+// reportHarm keeps what the last check found for the status, and logs when that begins and ends.
+func (s *walService) reportHarm(err error) {
+	before := s.harm.Load()
+	switch {
+	case err == nil && before != nil:
+		s.harm.Store(nil)
+		s.Logger.Info("commits no longer wait for the stream")
+	case err != nil && before == nil:
+		s.Logger.Error("commits on the server may wait for the stream", telemetry.ErrorFields(err)...)
+		why, remedy := fault.Split(err)
+		s.harm.Store(&fault.Wait{
+			Kind: diagnose.Synchronous, Object: "synchronous_standby_names",
+			Reason: strings.TrimPrefix(why, "synchronous_standby_names: "),
+			Next:   remedy.Next, Commands: remedy.Commands, Since: time.Now().UTC(),
+		})
+	}
+}

@@ -1,0 +1,111 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/lastword"
+	"github.com/cdc-outbox/cdc-outbox/internal/watch/page"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// Slots is the answer of the command monitor and of its /status.
+type Slots struct {
+	Slots []slotmonitor.Slot `json:"slots"`
+	// Why the server does not answer; the slots are then from its last answer.
+	Error string `json:"error,omitempty"`
+	// Why the connectors of slots that are not read ended, by slot.
+	LastWords map[string]*lastword.Word `json:"last_words,omitempty"`
+	// What fires, the worst first; absent with --once, which knows no before.
+	Alerts []firingAlert `json:"alerts,omitempty"`
+}
+
+// Worst returns the highest level of all slots.
+func (s Slots) Worst() alert.Level {
+	worst := alert.OK
+	for _, slot := range s.Slots {
+		worst = max(worst, slot.Level)
+	}
+	return worst
+}
+
+// SlotWatch is the command monitor at work.
+type SlotWatch struct {
+	*process
+	monitor *slotmonitor.Monitor
+}
+
+// WatchSlots builds a monitor of the slots that mc names and binds the HTTP address. It connects to nothing.
+func WatchSlots(ctx context.Context, o Options, mc slotmonitor.Config) (*SlotWatch, error) {
+	w := &SlotWatch{process: newProcess(o)}
+	var err error
+	if w.monitor, err = w.watchSlots(mc, slotmonitor.Rules()...); err != nil {
+		return nil, err
+	}
+	return w, w.listen(
+		ctx, telemetry.Handlers{Ready: w.ready, Status: func() any { return w.slots() }},
+		page.New(w.pageConfig(mc, w.monitor, nil)),
+	)
+}
+
+// Run watches until ctx ends or a part fails, and gives show, unless it is nil, what is known after every sample, and
+// while the server does not answer, that.
+func (w *SlotWatch) Run(ctx context.Context, show func(Slots) error) error {
+	return w.run(ctx, func(ctx context.Context) error {
+		if show == nil {
+			<-ctx.Done()
+			return nil
+		}
+		return w.each(ctx, show)
+	})
+}
+
+func (w *SlotWatch) each(ctx context.Context, show func(Slots) error) error {
+	tick := time.NewTicker(min(w.Config.Monitor.Interval, time.Second) / 2)
+	defer tick.Stop()
+	var shown time.Time
+	failed := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		answered, _ := w.monitor.State()
+		s := w.slots()
+		if answered.Equal(shown) && s.Error == failed {
+			continue
+		}
+		shown, failed = answered, s.Error
+		s.LastWords = LastWords(ctx, w.Config, s.Slots)
+		if err := show(s); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *SlotWatch) slots() Slots {
+	s := Slots{Slots: w.monitor.Latest(), Alerts: w.alerts(w.monitor.Alerts())}
+	if s.Slots == nil {
+		s.Slots = []slotmonitor.Slot{}
+	}
+	if _, err := w.monitor.State(); err != nil {
+		s.Error, _ = fault.Split(err)
+	}
+	return s
+}
+
+func (w *SlotWatch) ready() (bool, string) {
+	answered, err := w.monitor.State()
+	switch {
+	case err != nil:
+		what, _ := fault.Split(err)
+		return false, "the server does not answer: " + what
+	case answered.IsZero():
+		return false, "starting"
+	}
+	return true, "watching"
+}

@@ -1,0 +1,163 @@
+package setup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+)
+
+// checkPublication looks whether every row of every outbox table comes through with every column that is read.
+// st.Publication must exist.
+func checkPublication(cfg Config, st state) []preflight.Finding {
+	p, subject := st.Publication, cfg.PublicationSubject()
+	onlyInserts := fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert');", identifier.Quote(cfg.Publication))
+	var out []preflight.Finding
+	if !p.Insert {
+		out = append(out, preflight.Finding{
+			Level: preflight.Fail, Subject: subject, Found: "It does not publish inserts.",
+			Why:      "New rows of the outbox are never sent.",
+			Remedy:   "Let it publish inserts.",
+			Commands: []string{onlyInserts},
+		})
+	}
+	for _, t := range st.Tables {
+		switch {
+		case t.Exists:
+			out = append(out, checkPublished(cfg, st, t)...)
+		case !p.AllTables:
+			out = append(out, preflight.Finding{
+				Level: preflight.Fail, Subject: subject,
+				Found: fmt.Sprintf("It does not hold %s, which does not exist.", t.Table),
+				Why: "Dropping a table takes it out of every publication; a re-created table is not in it, and " +
+					"what it takes before it is added is never sent.",
+			}.With(missingTableRemedy(cfg, st)))
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, preflight.Fine(subject, "It publishes inserts into the outbox, whole."))
+	}
+	if p.Update || p.Delete || p.Truncate {
+		out = append(out, preflight.Finding{
+			Level: preflight.Warn, Subject: subject, Found: "It publishes more than inserts.",
+			Why: "Pruning the outbox sends a message for each deleted row, and updates and deletes fail on a " +
+				"table without replica identity.",
+			Remedy:   "Let it publish only inserts.",
+			Commands: []string{onlyInserts},
+		})
+	}
+	return append(out, checkForeignTables(cfg, st)...)
+}
+
+// checkPublished judges one table. Rows that were written while the publication hid them stay hidden: each row is
+// decoded with the publication as it was when the row was written.
+func checkPublished(cfg Config, st state, t postgres.OutboxTable) []preflight.Finding {
+	p, subject := st.Publication, "table "+t.Table.String()
+	fail := func(found, why string, r fault.Remedy) []preflight.Finding {
+		f := preflight.Finding{Level: preflight.Fail, Subject: subject, Found: found, Why: why}
+		return []preflight.Finding{f.With(r)}
+	}
+	pub := identifier.Quote(cfg.Publication)
+	pt, ok := p.Table(t.Table)
+	if !ok && t.Partitioned() && !p.ViaRoot && publishesAny(p, t.Leaves) {
+		return fail(fmt.Sprintf("%s publishes it under the names of its partitions.", cfg.PublicationSubject()),
+			"The rows come as rows of tables that are not configured and would be passed over.",
+			fault.Do("Publish it under the name of the table.",
+				fmt.Sprintf("ALTER PUBLICATION %s SET (publish_via_partition_root = true);", pub)))
+	}
+	if !ok {
+		return fail(fmt.Sprintf("It is not in %s.", cfg.PublicationSubject()),
+			"Its rows are not sent. Rows written before it is added are never sent: publish those again from "+
+				"the table.",
+			fault.Do("Add it.", fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;", pub, t.Table.SQL())).
+				Then(postgres.Republish()))
+	}
+	readd := fault.Do("Remove the table from the publication and add it whole.", fmt.Sprintf("BEGIN; ALTER "+
+		"PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %s ADD TABLE %s; COMMIT;", pub,
+		t.Table.SQL(), pub, t.Table.SQL()))
+	set := st.Filters[t.Table]
+	if pt.RowFilter != "" && len(set.Shares) < 2 {
+		return fail(fmt.Sprintf("%s has a row filter on it: WHERE %s.", cfg.PublicationSubject(), pt.RowFilter),
+			"Rows that do not match are never sent, without notice.", readd)
+	}
+	if hidden, keys := hiddenColumns(cfg.Columns, pt, t); len(hidden) > 0 {
+		return fail(fmt.Sprintf("The column list in %s leaves out %s.", cfg.PublicationSubject(),
+			strings.Join(hidden, ", ")),
+			fmt.Sprintf("Records are built from them (%s), and the rows come without: rows written until it is fixed "+
+				"stay without.", strings.Join(keys, ", ")), readd)
+	}
+	if pt.RowFilter != "" {
+		return checkFilters(cfg, set, t)
+	}
+	return nil
+}
+
+func publishesAny(p postgres.Publication, tables []identifier.Table) bool {
+	return slices.ContainsFunc(tables, func(t identifier.Table) bool { _, ok := p.Table(t); return ok })
+}
+
+// hiddenColumns returns the needed columns that the table has and the publication does not send, and the settings that
+// name them. Also a column that records can omit is needed: without it they say something else than the row.
+func hiddenColumns(m postgres.Columns, pt postgres.PublishedTable, t postgres.OutboxTable) (hidden, keys []string) {
+	if pt.Columns == nil {
+		return nil, nil
+	}
+	for _, want := range m.Needed {
+		c, has := t.Column(want.Name)
+		if !has || c.Generated || slices.Contains(pt.Columns, want.Name) {
+			continue
+		}
+		if name := identifier.Quote(want.Name); !slices.Contains(hidden, name) {
+			hidden = append(hidden, name)
+		}
+		if !slices.Contains(keys, want.Key) {
+			keys = append(keys, want.Key)
+		}
+	}
+	return hidden, keys
+}
+
+// checkForeignTables warns of rows that are sent only to be passed over.
+func checkForeignTables(cfg Config, st state) []preflight.Finding {
+	p := st.Publication
+	f := preflight.Finding{
+		Level: preflight.Warn, Subject: cfg.PublicationSubject(),
+		Why: "Their rows are decoded, sent and passed over; a table that has all of the outbox's columns is " +
+			"relayed like one.",
+	}
+	if p.AllTables {
+		f.Found = "It publishes every table of the database."
+		f.Remedy = "Make one for the outbox alone. A publication FOR ALL TABLES cannot be narrowed, and the one a " +
+			"slot reads must not be dropped while rows are unread."
+		return []preflight.Finding{f}
+	}
+	var foreign []string
+	for _, pt := range p.Tables {
+		if !slices.Contains(cfg.Tables, pt.Table) && !st.isLeaf(pt.Table) {
+			foreign = append(foreign, pt.Table.SQL())
+		}
+	}
+	if len(foreign) == 0 {
+		return nil
+	}
+	const shown = 5
+	names := strings.Join(foreign[:min(len(foreign), shown)], ", ")
+	if len(foreign) > shown {
+		names += ", …"
+	}
+	f.Found = fmt.Sprintf("It publishes %d tables that are not configured: %s.", len(foreign), names)
+	f.Remedy = "Remove them from the publication."
+	f.Commands = []string{fmt.Sprintf("ALTER PUBLICATION %s DROP TABLE %s;", identifier.Quote(cfg.Publication),
+		strings.Join(foreign, ", "))}
+	return []preflight.Finding{f}
+}
+
+func (st state) isLeaf(t identifier.Table) bool {
+	return slices.ContainsFunc(st.Tables, func(info postgres.OutboxTable) bool {
+		return slices.Contains(info.Leaves, t)
+	})
+}

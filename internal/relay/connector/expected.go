@@ -1,0 +1,127 @@
+package connector
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// expected is what a stream has to show before anything is confirmed on it. A position names a place in a log. In the
+// log of a server that was put back to an older state, other events may be there. They would be lost: as events that
+// Kafka has, or as events that this process has read. The transaction at a position shows which log it is, by the place
+// of its commit record, its number and its commit time.
+//
+// After a start with transactions of Kafka, it is the transaction at the position that Kafka has stored. After an
+// interruption it is the last transaction that this process has received: the stream starts there, or where the slot
+// is. Where that is confirmed, no other transaction may come before what is confirmed.
+type expected struct {
+	pending bool
+	seen    bool // the transaction, or the slot is past it
+	at      kafka.Position
+	upTo    lsn.LSN // nothing but the transaction lies between it and here
+}
+
+// from is where a stream starts that follows another one, if that is before what is confirmed.
+func (c *Connector) from() lsn.LSN {
+	if t := c.tracker.Load(); t != nil {
+		commit, _ := t.Last()
+		return commit
+	}
+	return 0
+}
+
+// expectStored is for a position that Kafka has stored. One that an earlier version stored, or the initial snapshot,
+// has no transaction to show.
+func (r *reader) expectStored(stored kafka.Position) {
+	r.expected = expected{pending: stored.XID != 0, at: stored, upTo: stored.Commit}
+}
+
+// expectLast is for a stream that follows an interruption.
+func (r *reader) expectLast(id replication.Identity) {
+	commit, at := r.tracker.Last()
+	if r.expected.pending && r.expected.at.Commit >= commit {
+		return
+	}
+	r.expected = expected{
+		pending: true, seen: commit < id.ConfirmedFlush, upTo: r.tracker.Confirmed(),
+		at: kafka.Position{Position: offsets.Position{Commit: commit}, Time: at},
+	}
+}
+
+// finds compares the transaction that begins with what is expected.
+func (r *reader) finds(b *pgoutput.Begin) error {
+	e := &r.expected
+	switch {
+	case b.CommitLSN < e.at.Commit:
+		return nil
+	case b.CommitLSN == e.at.Commit:
+		if !b.CommitTime.Equal(e.at.Time) || e.at.XID != 0 && b.XID != e.at.XID {
+			return r.restored(b.CommitLSN, fmt.Sprintf("transaction %d, committed at %s", b.XID, printed(b.CommitTime)))
+		}
+		e.seen = true
+		return r.found(b.CommitLSN)
+	}
+	if err := r.passes(b.CommitLSN); err != nil {
+		return err
+	}
+	if b.CommitLSN < e.upTo {
+		return r.restored(b.CommitLSN, fmt.Sprintf("transaction %d, committed at %s", b.XID, printed(b.CommitTime)))
+	}
+	return r.found(b.CommitLSN)
+}
+
+// passes is for a stream that has come past the expected transaction. It need not show it where the slot was past it:
+// the last status update of an earlier session may have arrived after the slot was looked at.
+func (r *reader) passes(at lsn.LSN) error {
+	e, s := &r.expected, r.c.currentStream()
+	if e.seen || at <= e.at.Commit {
+		return nil
+	}
+	past, err := s.Past(r.c.life, e.at.Commit)
+	switch {
+	case err != nil:
+		return err
+	case !past:
+		return r.restored(e.at.Commit, "none")
+	}
+	e.seen = true
+	return nil
+}
+
+// reaches takes a keepalive's position.
+func (r *reader) reaches(at lsn.LSN) error {
+	if err := r.passes(at); err != nil {
+		return err
+	}
+	return r.found(at)
+}
+
+// found begins to confirm where the stream has shown everything.
+func (r *reader) found(at lsn.LSN) error {
+	if e := &r.expected; e.seen && at >= e.upTo {
+		e.pending = false
+		r.c.currentStream().Confirm()
+	}
+	return nil
+}
+
+// restored refuses a server whose log holds something else.
+func (r *reader) restored(at lsn.LSN, found string) error {
+	was := "none"
+	if e := &r.expected; at == e.at.Commit {
+		was = "the transaction committed at " + printed(e.at.Time)
+	}
+	return replication.RestoredFault(&fault.Error{
+		Object: r.c.slot(), At: at.String(),
+		Err: fmt.Errorf("with its commit record at %s its log has %s, where this connector or Kafka knows %s; or "+
+			"another publication is read than before", at, found, was),
+	})
+}
+
+func printed(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }

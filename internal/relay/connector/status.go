@@ -1,0 +1,288 @@
+package connector
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
+)
+
+// Status is the answer of /status. Times are UTC; LSNs are in the form Postgres prints, empty where unknown.
+type Status struct {
+	State       relay.State `json:"state"`
+	Ready       bool        `json:"ready"`
+	ReadyReason string      `json:"ready_reason"`
+
+	Slot        string `json:"slot"`
+	Publication string `json:"publication"`
+	Server      Server `json:"server"`
+
+	ConfirmedLSN string `json:"confirmed_lsn"`
+	ReceivedLSN  string `json:"received_lsn"`
+	// since the last byte from Postgres, also of a stream that broke; null before the first
+	HeardSecondsAgo *float64 `json:"heard_seconds_ago"`
+	// age of the oldest unconfirmed transaction with events
+	OldestUnconfirmedSeconds float64 `json:"oldest_unconfirmed_seconds"`
+
+	Window Window           `json:"window"`
+	Open   *relay.OpenTx    `json:"open_transaction,omitempty"`
+	Halted *relay.HaltedRow `json:"halted,omitempty"`
+	Waits  []fault.Wait     `json:"waits_for"` // oldest first; empty when nothing is wrong
+
+	// of the rows that were there before the slot, while they are published
+	Snapshot *SnapshotStatus `json:"snapshot,omitempty"`
+
+	Counts Counts `json:"counts"`
+	// acknowledged since the process started, the largest first, twenty at most
+	Topics []telemetry.TopicCount `json:"topics"`
+	// topics that have got partitions since the process started, the latest first
+	Grown []relay.Growth `json:"partitions_added,omitempty"`
+	// the latest rows that were dead-lettered or skipped, the latest first, twenty at most
+	Aside []relay.BadRow `json:"set_aside"`
+}
+
+// Server is the Postgres server of the current or last stream.
+type Server struct {
+	SystemID   string `json:"system_id"`
+	Timeline   int32  `json:"timeline"`
+	Database   string `json:"database"`
+	Version    string `json:"version"`
+	HotStandby bool   `json:"standby"` // it was one when the stream was opened
+}
+
+// Window is the in-flight window.
+type Window struct {
+	relay.Window
+	Full bool `json:"full"` // reading pauses until Kafka acknowledges
+}
+
+// Counts are totals since the process started.
+type Counts struct {
+	relay.Counts
+	Covered   uint64 `json:"covered"`  // rows that an earlier instance had committed to Kafka: not published again
+	Repeated  uint64 `json:"repeated"` // rows that were sent again after a reconnect and were already in flight
+	Foreign   uint64 `json:"foreign"`  // rows of tables other than the outbox: passed over
+	Updates   uint64 `json:"updates"`  // UPDATEs of outbox rows: not published
+	Deletes   uint64 `json:"deletes"`
+	Truncates uint64 `json:"truncates"`
+	Messages  uint64 `json:"logical_messages"` // of prefixes that are not configured
+	Other     uint64 `json:"other"`            // messages of kinds this version does not know
+}
+
+// counts is Counts as it is counted.
+type counts struct {
+	published, covered, repeated, foreign, updates, deletes, truncates, messages, other atomic.Uint64
+}
+
+// add counts a message that carries no event.
+func (c *counts) add(m *pgoutput.Message) {
+	switch m.Kind {
+	case pgoutput.KindUpdate:
+		c.updates.Add(1)
+	case pgoutput.KindDelete:
+		c.deletes.Add(1)
+	case pgoutput.KindTruncate:
+		c.truncates.Add(1)
+	case pgoutput.KindOther:
+		c.other.Add(1)
+	}
+}
+
+func (c *counts) read(skipped, deadLettered uint64) Counts {
+	return Counts{
+		Counts:  relay.Counts{Published: c.published.Load(), Skipped: skipped, DeadLettered: deadLettered},
+		Covered: c.covered.Load(), Repeated: c.repeated.Load(), Foreign: c.foreign.Load(),
+		Updates: c.updates.Load(), Deletes: c.deletes.Load(), Truncates: c.truncates.Load(),
+		Messages: c.messages.Load(), Other: c.other.Load(),
+	}
+}
+
+// Ready reports whether the relay does its work: streaming, heard from Postgres and acknowledged by Kafka within the
+// limit. The sentence says what is missing, or that nothing is.
+func (c *Connector) Ready() (bool, string) {
+	c.mu.Lock()
+	state, s, halted, fencing, series := c.state, c.stream, c.halted, c.fencing, c.barren
+	c.mu.Unlock()
+	if halted != nil {
+		if halted.EventID == "" {
+			return false, fmt.Sprintf("halted at LSN %s: %s", halted.LSN, halted.Message)
+		}
+		return false, fmt.Sprintf("halted at event %s, LSN %s: %s", halted.EventID, halted.LSN, halted.Message)
+	}
+	if p := c.snapshot.status(); p != nil && state.Name == relay.Snapshotting {
+		return false, fmt.Sprintf("publishing the rows that were in the outbox before the slot: %d of %d are done",
+			p.Done, p.Total)
+	}
+	if state.Name != relay.Streaming || s == nil {
+		if state.Reason != "" {
+			return false, fmt.Sprintf("%s: %s", state.Name, state.Reason)
+		}
+		if state.Name == relay.Streaming {
+			return false, "the stream to Postgres is not open" // it broke this moment, or is about to be read
+		}
+		return false, string(state.Name)
+	}
+	if fencing {
+		return false, c.fencingReason()
+	}
+	if series.lasts(c.mark(), s.Received()) {
+		return false, series.reason()
+	}
+	if c.cfg.Snapshot != nil && !c.snapshot.published.Load() {
+		return false, "looking for rows that were in the outbox before the slot"
+	}
+	now := time.Now()
+	if since, why := s.HeldBack(); !since.IsZero() && now.Sub(since) > c.cfg.Stall {
+		said, _ := fault.Split(why)
+		return false, fmt.Sprintf("the slot is held back for %s: %s", human.Duration(now.Sub(since)), said)
+	}
+	if age := c.progress.age(now); age > c.cfg.Stall {
+		return false, c.stalledReason(age)
+	}
+	age, why := c.standbyWait(now)
+	if age > c.cfg.Stall {
+		return false, why
+	}
+	// While the window is full, or a transaction waits for standbys, the reader does not listen, so silence says
+	// nothing about Postgres then; but then the checks above report it.
+	if age := now.Sub(s.LastHeard()); age > c.cfg.Stall && c.idle() && why == "" {
+		return false, fmt.Sprintf("nothing was heard from Postgres for %s", human.Duration(age))
+	}
+	return true, "streaming"
+}
+
+// Waits reports whether another instance holds the slot and this one would take over, with the sentence of Ready.
+func (c *Connector) Waits() (why string, waits bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Sprintf("%s: %s", c.state.Name, c.state.Reason), c.state.Name == relay.WaitingForSlot && c.halted == nil
+}
+
+func (c *Connector) idle() bool {
+	records, _ := c.window.InUse()
+	return records == 0
+}
+
+func (c *Connector) stalledReason(age time.Duration) string {
+	why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", human.Duration(age))
+	if t := c.troubles(); len(t) > 0 {
+		why += ": " + t[0].Wait().Sentence()
+	}
+	return why
+}
+
+// Status returns the whole picture. It is safe for concurrent use and cheap.
+func (c *Connector) Status() Status {
+	st := Status{
+		Slot: c.cfg.Replication.Slot, Publication: c.cfg.Replication.Publication,
+		Waits: []fault.Wait{}, Counts: c.counts.read(c.badRows.Counts()), Topics: c.cfg.Metrics.Topics(20),
+		Aside:  c.badRows.Latest(),
+		Window: Window{Window: relay.Window{MaxRecords: c.cfg.WindowRecords, MaxBytes: c.cfg.WindowBytes}},
+	}
+	st.Ready, st.ReadyReason = c.Ready()
+	st.Window.Records, st.Window.Bytes = c.window.InUse()
+	st.Window.Full = c.window.Full() || c.pausing.Load()
+	c.mu.Lock()
+	st.State, st.Halted = c.state, c.halted
+	id, s, series := c.identity, c.stream, c.barren
+	c.mu.Unlock()
+	st.Server = Server{
+		SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database,
+		Version: serverVersion(id.ServerVersion), HotStandby: id.InRecovery,
+	}
+	st.Waits = append(st.Waits, heldBack(s)...)
+	if received, _ := c.lastOfStream(); series.lasts(c.mark(), received) {
+		st.Waits = append(st.Waits, series.wait(c.slot()))
+	}
+	if received, heard := c.lastOfStream(); !heard.IsZero() {
+		ago := time.Since(heard).Seconds()
+		st.ReceivedLSN, st.HeardSecondsAgo = received.String(), &ago
+	}
+	if t := c.tracker.Load(); t != nil {
+		st.ConfirmedLSN = t.Confirmed().String()
+		st.OldestUnconfirmedSeconds = c.oldestUnconfirmed().Seconds()
+		if now := t.Snapshot(); now.Open != 0 {
+			st.Open = &relay.OpenTx{CommitLSN: now.Open.String(), Rows: int(now.OpenRows)}
+		}
+	}
+	st.Snapshot = c.snapshot.status()
+	st.Waits = append(st.Waits, c.standbyWaits()...)
+	for _, t := range c.troubles() {
+		st.Waits = append(st.Waits, t.Wait())
+	}
+	for _, g := range c.producer.Grown() {
+		st.Grown = append(st.Grown, relay.Growth(g))
+	}
+	return st
+}
+
+// Account is what the status says for a diagnosis.
+func (st Status) Account() relay.Account {
+	a := relay.Account{
+		State: st.State, Waits: st.Waits, Window: st.Window.Window, Counts: st.Counts.Counts,
+		Grown: st.Grown, Slot: st.Slot, WindowFull: st.Window.Full, Open: st.Open,
+		OldestUnconfirmedSeconds: st.OldestUnconfirmedSeconds, HeardSecondsAgo: st.HeardSecondsAgo,
+	}
+	if st.Halted != nil {
+		a.Halted = []*relay.HaltedRow{st.Halted}
+	}
+	return a
+}
+
+// WaitMemory is the kind of the wait for the table that remembers the slot's position.
+const WaitMemory = "position_not_remembered"
+
+// heldBack is why less is confirmed to the slot than Kafka has acknowledged.
+func heldBack(s stream) []fault.Wait {
+	if s == nil {
+		return nil
+	}
+	since, why := s.HeldBack()
+	var f *fault.Error
+	if since.IsZero() || !errors.As(why, &f) {
+		return nil
+	}
+	return []fault.Wait{{
+		Kind: WaitMemory, Object: f.Object, Reason: strings.ReplaceAll(f.Err.Error(), "\n", "; "),
+		Next: f.Next, Commands: f.Commands, Since: since,
+	}}
+}
+
+// serverVersion turns server_version_num into what people call the version: 150018 is 15.18.
+func serverVersion(num int) string {
+	if num == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d", num/10000, num%10000)
+}
+
+// gauges are the same figures for Prometheus.
+func (c *Connector) gauges() telemetry.Gauges {
+	return telemetry.Gauges{
+		ConfirmedLSN:      func() uint64 { return uint64(c.confirmed()) },
+		ReceivedLSN:       func() uint64 { received, _ := c.lastOfStream(); return uint64(received) },
+		OldestUnconfirmed: c.oldestUnconfirmed,
+		Window:            c.window.InUse,
+	}
+}
+
+func (c *Connector) oldestUnconfirmed() time.Duration {
+	t := c.tracker.Load()
+	if t == nil {
+		return 0
+	}
+	if _, oldest, ok := t.Outstanding(); ok {
+		return max(0, c.serverNow().Sub(oldest))
+	}
+	if committed, ok := c.heldTransaction(); ok {
+		return max(0, c.serverNow().Sub(committed))
+	}
+	return 0
+}

@@ -1,0 +1,221 @@
+package polling
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
+)
+
+// connection is a worker's, opened again whenever one is needed and the last is closed. For one goroutine.
+type connection struct {
+	cfg  *Config
+	name string           // of the session; empty: one that only looks
+	made func(again bool) // called for each connection made
+	conn *pgx.Conn
+	once bool // there was one before
+}
+
+// open connects if need be.
+func (c *connection) open(ctx context.Context) error {
+	if c.conn != nil && !c.conn.IsClosed() {
+		return nil
+	}
+	dsn, err := c.cfg.DSN()
+	if err != nil {
+		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
+	}
+	c.conn, err = postgres.Connect(ctx, dsn, cmp.Or(c.name, "cdc-outbox look"))
+	if err != nil {
+		c.conn = nil
+		return c.passing(err)
+	}
+	c.made(c.once)
+	c.once = true
+	return nil
+}
+
+// passing takes a refused login, and a connection string that cannot be read, for a password or a file that is being
+// replaced, where there was a connection before. At the start they are mistakes.
+func (c *connection) passing(err error) error {
+	var known *fault.Error
+	if !c.once || !errors.As(err, &known) {
+		return err
+	}
+	code := sqlstate.Of(err)
+	if known.Kind != fault.Config && !strings.HasPrefix(code, "28") && code != "3D000" {
+		return err
+	}
+	again := *known
+	again.Kind = fault.Retry
+	return &again
+}
+
+func (c *connection) close() {
+	if c.conn != nil {
+		postgres.CloseConn(c.conn)
+		c.conn = nil
+	}
+}
+
+// run sends statements in one message and gives the rows of the last one that has any to take. After an error the
+// connection is closed: what state the transaction is in is then not a question.
+func (c *connection) run(ctx context.Context, object, sql string,
+	take func(fields []pgconn.FieldDescription, values [][]byte) error,
+) error {
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	results := c.conn.PgConn().Exec(ctx, sql)
+	var taken error
+	for taken == nil && results.NextResult() {
+		rows := results.ResultReader()
+		for taken == nil && take != nil && rows.NextRow() {
+			taken = take(rows.FieldDescriptions(), rows.Values())
+		}
+	}
+	err := results.Close()
+	if err == nil && taken == nil {
+		return nil
+	}
+	c.close()
+	if taken != nil {
+		return taken
+	}
+	return classified(object, err)
+}
+
+// classified lets a timeout, a cancelled statement or a deadlock be tried again, and leaves the rest to an operator.
+func classified(object string, err error) error {
+	f := postgres.QueryFault(object, err)
+	var known *fault.Error
+	if errors.As(f, &known) {
+		switch sqlstate.Of(err) {
+		case sqlstate.UndefinedTable, sqlstate.UndefinedColumn, sqlstate.NotPermitted, sqlstate.UndefinedSchema:
+			known.With(fault.Do("See what is missing, then add it.", "cdc-outbox check", "cdc-outbox setup"))
+		}
+	}
+	return f
+}
+
+// claim locks up to limit lanes that have rows. more says that there were others.
+func (c *connection) claim(ctx context.Context, s *statements, candidates []int, limit int) (got []int, more bool,
+	err error,
+) {
+	asked := 0
+	err = c.run(ctx, s.object(), s.claim(candidates, limit), func(_ []pgconn.FieldDescription, v [][]byte) error {
+		asked++
+		return locked(&got, v)
+	})
+	return got, asked == limit || len(got) < asked, err
+}
+
+// renew marks rows, ends the transaction, and claims the lanes again in another one. In between, any session may take
+// them.
+func (c *connection) renew(ctx context.Context, s *statements, marks string, want []int) (got []int, err error) {
+	sql := s.again(want)
+	if c.conn != nil && !c.conn.IsClosed() {
+		sql = "COMMIT; " + sql
+		if marks != "" {
+			sql = marks + "; " + sql
+		}
+	} else if marks != "" {
+		sql = s.begin + marks + "; COMMIT; " + sql
+	}
+	err = c.run(ctx, s.object(), sql, func(_ []pgconn.FieldDescription, v [][]byte) error { return locked(&got, v) })
+	return got, err
+}
+
+// finish marks rows and ends the transaction, in a new one where the claim's has ended.
+func (c *connection) finish(ctx context.Context, s *statements, marks string) error {
+	sql := marks + "; COMMIT"
+	switch gone := c.conn == nil || c.conn.IsClosed(); {
+	case gone && marks == "":
+		return nil
+	case gone:
+		sql = s.begin + sql
+	case marks == "":
+		sql = "COMMIT"
+	}
+	return c.run(ctx, s.object(), sql, nil)
+}
+
+func locked(got *[]int, values [][]byte) error {
+	n, err := strconv.Atoi(string(values[0]))
+	if err == nil && string(values[1]) == "t" {
+		*got = append(*got, n)
+	}
+	return err
+}
+
+func (s *statements) object() string { return "table " + s.table.String() }
+
+// read fills the batch with the lanes' first rows, up to about so many bytes.
+func (c *connection) read(ctx context.Context, s *statements, claimed []int, perLane, bytes int,
+	known *pgoutput.Relation, b *batch,
+) error {
+	sequence, cut := -1, false
+	return c.run(ctx, s.object(), s.read(claimed, perLane), func(fields []pgconn.FieldDescription, v [][]byte) error {
+		if b.relation == nil {
+			if b.relation, sequence = relationOf(s.table, fields[ownColumns:], known,
+				s.cfg.Columns.Sequence); sequence < 0 {
+				return &fault.Error{
+					Kind: fault.Operator, Object: s.object(),
+					Err:      errors.New("its rows have no column " + s.cfg.Columns.Sequence),
+					Next:     "See what is missing.",
+					Commands: []string{"cdc-outbox check"},
+				}
+			}
+		}
+		if cut = cut || len(b.rows) > 0 && len(b.arena) >= bytes; cut {
+			return nil // the lane's later rows must not be taken either
+		}
+		lane, err := strconv.Atoi(string(v[0]))
+		if err != nil {
+			return err
+		}
+		seq, err := strconv.ParseInt(string(v[ownColumns+sequence]), 10, 64)
+		if err != nil {
+			return &fault.Error{
+				Kind: fault.Operator, Object: s.object(),
+				Err: errors.New("a row has no number in " + s.cfg.Columns.Sequence), Next: "See what is missing.",
+				Commands: []string{"cdc-outbox check"},
+			}
+		}
+		b.add(batchRow{lane: lane, seq: seq, part: v[1], tid: v[2]}, v[ownColumns:])
+		return nil
+	})
+}
+
+// relationOf stays the same for as long as the table does, so that the router need not begin again with each batch.
+func relationOf(t identifier.Table, fields []pgconn.FieldDescription, known *pgoutput.Relation,
+	sequence string,
+) (rel *pgoutput.Relation, at int) {
+	rel, at = &pgoutput.Relation{Namespace: t.Schema, Name: t.Name}, -1
+	for i := range fields {
+		f := &fields[i]
+		rel.OID = f.TableOID
+		if f.Name == sequence {
+			at = i
+		}
+		rel.Columns = append(rel.Columns, pgoutput.Column{
+			Name: f.Name, TypeOID: f.DataTypeOID,
+			Modifier: f.TypeModifier,
+		})
+	}
+	if known != nil && known.OID == rel.OID && slices.Equal(known.Columns, rel.Columns) {
+		return known, at
+	}
+	return rel, at
+}

@@ -1,0 +1,146 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+)
+
+// Dropped is what Abandon gave up.
+type Dropped struct {
+	Records int
+	Bytes   int64 // sum of Record.Size(), to be given back to the window
+}
+
+// errAbandoned ends a connection that carries requests whose records were given up.
+var errAbandoned = errors.New("what was sent is given up")
+
+// Abandon gives up every record that is not known to be in the log: what is open, queued and in flight, and the open
+// transaction. Acked is not called for any of them any more; it may still be called for others, which were acknowledged
+// before. What is on the wire may still be written by the broker. A Begin must follow before the next Produce; batches
+// under its epoch keep older ones out.
+//
+// It waits for the end of a request to the coordinator, but for no answer. No Produce may be running.
+func (p *Producer) Abandon() Dropped {
+	o := p.own
+	if o == nil {
+		panic("kafka: Abandon without Config.Owned")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over || !p.started {
+		return Dropped{}
+	}
+	o.abandoning, o.wanted, o.dropped = true, false, Dropped{}
+	if o.cancelStep != nil {
+		o.cancelStep()
+	}
+	poke(o.wake)
+	for o.abandoning && !p.over {
+		_ = p.pause(context.Background()) // the end of Run ends it
+	}
+	return o.dropped
+}
+
+// giveUp is Abandon's work. It belongs to the goroutine of runOwner, so that no step is under way.
+func (p *Producer) giveUp() {
+	o := p.own
+	p.generation++
+	p.flying = 0
+	p.metrics.inFlight.Set(0)
+	for _, b := range p.brokers {
+		b.forgetFlying()
+	}
+	for _, t := range p.topics {
+		for _, part := range t.partitions {
+			p.clear(part)
+		}
+		if t.unplaced != nil {
+			p.clear(t.unplaced)
+			t.unplaced = nil
+		}
+	}
+	p.refusals = p.refusals[:0]
+	if p.tx != nil {
+		p.tx.clear(&o.dropped)
+	}
+	p.restarting = false
+	p.produced -= uint64(o.dropped.Records)
+	if o.dropped.Records > 0 {
+		p.log.Info("unacknowledged records are given up", zap.Int(logkey.Records, o.dropped.Records))
+	}
+	o.abandoning, o.fenced, o.failures = false, false, 0
+	o.trouble.resolve(p.log)
+	o.answered = o.asked
+	if !o.plain {
+		o.begun, o.identity, p.id = false, noIdentity, noIdentity
+	} else if next, ok := p.id.bumped(); ok { // what is on the wire must not land after what comes next
+		p.id = next
+	} else {
+		p.id = noIdentity
+		p.wakeControl()
+	}
+	p.announce()
+}
+
+// forgetFlying cuts the connection where requests fly on it. The connection's writer may be busy with the batches, so
+// their memory is left to the garbage collector.
+func (b *broker) forgetFlying() {
+	if len(b.inflight) == 0 {
+		return
+	}
+	clear(b.inflight)
+	b.inflight = nil
+	if b.conn != nil {
+		b.conn.cut(errAbandoned)
+		b.conn = nil
+	}
+}
+
+// clear empties the partition.
+func (p *Producer) clear(part *partition) {
+	p.unready(part)
+	part.seal()
+	dropped := &p.own.dropped
+	for _, b := range part.inflight {
+		dropped.count(b)
+	}
+	for _, batches := range [][]*batch{part.queued, part.held} {
+		for _, b := range batches {
+			dropped.count(b)
+			b.free()
+		}
+		clear(batches)
+	}
+	clear(part.inflight)
+	part.inflight, part.queued, part.held = part.inflight[:0], part.queued[:0], part.held[:0]
+	part.pending, part.unanswered, part.attempt = 0, 0, 0
+	part.filling, part.registered, part.entered, part.refused = nil, nil, nil, nil
+	part.waiting = false
+	delete(p.waiting, part)
+	part.rewind() // forgets why it drained
+	part.restart()
+	part.trouble.resolve(p.log)
+}
+
+func (d *Dropped) count(b *batch) {
+	d.Records += int(b.records)
+	d.Bytes += b.window
+}
+
+// clear forgets the transactions. The coordinator aborts what is open at the next Begin.
+func (x *transactions) clear(dropped *Dropped) {
+	for _, t := range []*transaction{x.live, x.filling} {
+		for _, b := range t.dropped {
+			dropped.count(b)
+		}
+		t.dropped = nil
+	}
+	x.live = &transaction{}
+	x.filling = x.live
+	x.boundary, x.hurry, x.timer = false, false, false
+	x.recovery, x.redone = recovery{}, 0
+}

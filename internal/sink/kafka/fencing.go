@@ -1,0 +1,209 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/initproducerid"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+)
+
+// Owner says whose records these are.
+type Owner struct {
+	// TransactionalID is also the consumer group of the position. All instances that relay one slot use the same, and
+	// no other program does.
+	TransactionalID string
+
+	// SystemID is the Postgres cluster's, stored with the position.
+	SystemID string
+}
+
+// TransactionalID is the transactional id, and the group, of the instances that relay one slot.
+func TransactionalID(systemID, slot string) string {
+	return fmt.Sprintf("cdc-outbox.%s.%s", systemID, slot)
+}
+
+// Begin fences any earlier producer with the owner's transactional id: it can write no more, and its open transaction
+// is aborted (KIP-98). With transactions it returns the position that the last committed one left, false for none. The
+// caller must know that it is the rightful one, by holding the slot, and must not produce what the position covers.
+//
+// Begin waits for Kafka as long as ctx lasts. It is called before the first Produce, and again after each Abandon; a
+// producer without Config.Owned returns at once.
+func (p *Producer) Begin(ctx context.Context, owner Owner) (Stored, bool, error) {
+	o := p.own
+	if o == nil {
+		return Stored{}, false, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o.owner != (Owner{}) && o.owner != owner {
+		return Stored{}, false, errors.New("kafka: Begin with another owner")
+	}
+	o.owner, o.wanted = owner, true
+	defer func() { o.wanted = false }()
+	poke(o.wake)
+	for !o.begun {
+		if p.over {
+			return Stored{}, false, p.ending()
+		}
+		if err := p.await(ctx); err != nil {
+			return Stored{}, false, err
+		}
+	}
+	return o.stored, o.found, nil
+}
+
+// fence is the step for Begin.
+func (p *Producer) fence(ctx context.Context) time.Duration {
+	if p.tx != nil {
+		if err := p.ensurePositionTopic(ctx); err != nil {
+			return p.stepFailed(err)
+		}
+	}
+	id, code, err := p.initTransactional(ctx, noIdentity)
+	if err == nil && code != 0 {
+		err = &wire.CodeError{API: "InitProducerID", Code: code}
+	}
+	if err != nil {
+		if p.tx == nil && p.settlesForPlain(err) {
+			return 0
+		}
+		return p.stepFailed(err)
+	}
+	text := ""
+	if p.tx != nil {
+		if text, err = p.fetchStored(ctx); err != nil {
+			return p.stepFailed(err)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.own
+	if !o.wanted {
+		return 0 // Begin has returned: whatever this epoch would be for has to ask again
+	}
+	o.stored, o.found = Stored{}, false
+	if text != "" {
+		if o.stored, err = parseStored(text); err != nil {
+			p.fail(notAPosition(&p.cfg.Cluster, o.owner.TransactionalID, p.tx.cfg.PositionTopic, err))
+			return 0
+		}
+		o.found = true
+	}
+	if p.tx != nil {
+		p.tx.committed, p.tx.latest, p.tx.kept = text, o.stored.Position, o.stored.Mark.Writes
+	}
+	o.begun, o.answered = true, o.asked
+	p.adopt(id)
+	fields := []zap.Field{
+		zap.String(logkey.TransactionalID, o.owner.TransactionalID), zap.Int64(logkey.ProducerID, id.id),
+		zap.Int16(logkey.Epoch, id.epoch),
+	}
+	if o.found {
+		fields = append(fields, zap.Stringer(logkey.Position, o.stored.Position),
+			zap.String(logkey.LeftBy, o.stored.Instance))
+	}
+	p.log.Info("fenced earlier producers of the transactional id", fields...)
+	return 0
+}
+
+// coordinatorPatience is for how long a cluster may have no coordinator before a producer without transactions goes on
+// without one. A cluster that cannot create the coordinators' topic (transaction.state.log.replication.factor is more
+// than it has brokers) never has one; anything else is over by then.
+const coordinatorPatience = 30 * time.Second
+
+// settlesForPlain goes on without the coordinator where there will not be one for this producer.
+func (p *Producer) settlesForPlain(err error) bool {
+	var code *wire.CodeError
+	var missing *wire.NotOfferedError
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.own
+	if !o.wanted || !errors.As(err, &code) && !errors.As(err, &missing) {
+		return false
+	}
+	if code != nil && !o.refuses(code.Code) {
+		if code.Code != wire.CoordinatorNotAvailable {
+			o.unavailable = time.Time{}
+			return false
+		}
+		if o.unavailable.IsZero() {
+			o.unavailable = time.Now()
+		}
+		if time.Since(o.unavailable) < p.cfg.pace.coordinator {
+			return false
+		}
+	}
+	p.goPlain(err.Error())
+	return true
+}
+
+// ownEpochVersion of InitProducerID is the first that compares our own epoch (KIP-360, Kafka 2.5). Older versions would
+// take the question whether we are fenced for an order to fence all others.
+const ownEpochVersion = 3
+
+// initTransactional asks for a producer id and epoch: with noIdentity for an epoch above all others, with our own for
+// the next epoch, refused when another producer fenced ours (KIP-360).
+func (p *Producer) initTransactional(ctx context.Context, own identity) (identity, int16, error) {
+	o := p.own
+	w, err := p.coordinate(ctx, &o.transactionCoordinator, o.owner.TransactionalID)
+	if err == nil {
+		err = w.Needs(protocol.InitProducerId, ownEpochVersion)
+	}
+	if err != nil {
+		return noIdentity, 0, err
+	}
+	res, err := p.ask(ctx, &o.transactionCoordinator, o.owner.TransactionalID, &initproducerid.Request{
+		TransactionalID: o.owner.TransactionalID, TransactionTimeoutMs: int32(o.timeout.Milliseconds()),
+		ProducerID: own.id, ProducerEpoch: own.epoch,
+	})
+	if err != nil {
+		return noIdentity, 0, err
+	}
+	answer := res.(*initproducerid.Response)
+	return identity{answer.ProducerID, answer.ProducerEpoch}, answer.ErrorCode, nil
+}
+
+// fetchStored returns the metadata of the stored position, empty for none. While a transaction's outcome is not worked
+// off the coordinator says so, and it is asked again.
+func (p *Producer) fetchStored(ctx context.Context) (string, error) {
+	x := p.tx
+	w, err := p.coordinate(ctx, &x.groupCoordinator, x.owner.TransactionalID)
+	if err != nil {
+		return "", err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
+	defer stop()
+	text, code, err := w.FetchOffset(x.owner.TransactionalID, x.cfg.PositionTopic, p.control.timeout)
+	if err != nil {
+		x.groupCoordinator.forget()
+		return "", err
+	}
+	switch code {
+	case 0:
+		return text, nil
+	case wire.GroupIDNotFound:
+		return "", nil
+	case wire.UnstableOffsetCommit:
+		code = wire.ConcurrentTransactions // the same wait
+	}
+	return "", &wire.CodeError{API: "OffsetFetch", Code: code}
+}
+
+// ensurePositionTopic creates the topic that the position is committed for, if it is missing.
+func (p *Producer) ensurePositionTopic(ctx context.Context) error {
+	x := p.tx
+	w, err := p.dialAny(ctx, x.turn)
+	if err != nil {
+		return err
+	}
+	x.turn++
+	defer func() { _ = w.Close() }()
+	return wire.EnsurePositionTopic(ctx, &p.cfg.Cluster, w, x.cfg.PositionTopic, p.control.timeout)
+}

@@ -1,0 +1,252 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+	"go.uber.org/zap"
+)
+
+// namesToAsk returns the topics that wait for an answer, and all topics when something has happened to a broker or
+// nothing was asked for MetadataInterval. So what a missing topic costs does not grow with the others. Requests from
+// here on ask for a newer answer.
+func (p *Producer) namesToAsk(now time.Time) []string {
+	c := &p.control
+	all := c.everything || !now.Before(c.allAt)
+	names := make([]string, 0, len(p.topics))
+	for name, t := range p.topics {
+		if all || t.leaderless() || t.more+t.fewer+t.fewerSeen > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if all {
+		c.everything, c.allAt = false, now.Add(p.cfg.MetadataInterval)
+	}
+	c.metaAt, c.metaLast = c.allAt, now
+	return names
+}
+
+// refreshMetadata asks for the partitions and leaders of the topics in use, and for the limits of new
+// topics, so that the first batch already fits.
+func (p *Producer) refreshMetadata(w *wire.Conn) error {
+	p.mu.Lock()
+	names, refresh := p.namesToAsk(time.Now()), p.control.refresh
+	p.mu.Unlock()
+	if len(names) == 0 {
+		return nil // no names would mean all topics of the cluster
+	}
+	res, err := w.RoundTrip(&metadata.Request{TopicNames: names}, p.control.timeout)
+	if err != nil {
+		return err
+	}
+	answer := res.(*metadata.Response)
+	limits, err := p.describe(w, answer)
+	if err != nil {
+		return err
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.applyBrokers(answer.Brokers)
+	p.control.controller = wire.ControllerOf(answer)
+	for i := range answer.Topics {
+		if t := p.topics[answer.Topics[i].Name]; t != nil {
+			if limit, ok := limits[t.name]; ok {
+				t.limit, t.described = min(p.cfg.MaxBatchBytes, limit), true
+			}
+			t.stale = t.stale && !p.freshens(refresh, &answer.Topics[i])
+			p.applyTopic(t, &answer.Topics[i])
+		}
+	}
+	p.countPartitions()
+	p.pumpAll()
+	p.announce()
+	p.planMetadata(w)
+	return nil
+}
+
+// freshens reports whether an answer is what Refresh has records wait for. A broker that has just started may not know
+// the topic yet. For a topic that was deleted, nothing waits longer than such a broker may take.
+func (p *Producer) freshens(refresh int, answer *metadata.ResponseTopic) bool {
+	return refresh == p.control.refresh &&
+		(len(answer.Partitions) > 0 || time.Since(p.control.refreshAt) >= p.cfg.pace.settling)
+}
+
+// Partitions is the number of partitions of the topics in use, as of the last answer about them. Topics that were
+// deleted do not count.
+func (p *Producer) Partitions() int64 { return p.inUse.Load() }
+
+func (p *Producer) countPartitions() {
+	n := 0
+	for _, t := range p.topics {
+		if !t.absent {
+			n += len(t.partitions)
+		}
+	}
+	p.inUse.Store(int64(n))
+}
+
+// planMetadata looks again soon while something has no leader. A broker that is cut off from its cluster may answer
+// the same for ever, so every few fruitless answers another broker is asked.
+func (p *Producer) planMetadata(w *wire.Conn) {
+	c := &p.control
+	if !p.lacksLeader() {
+		c.fruitless = 0
+		return
+	}
+	p.lookAgain()
+	if c.fruitless++; c.fruitless%5 == 0 {
+		_ = w.Close()
+		c.wire = nil
+		c.turn++
+	}
+}
+
+// lookAgain asks for metadata a little later: something that an operator may create is missing.
+func (p *Producer) lookAgain() {
+	p.control.metaAt = earlier(p.control.metaAt, later(p.cfg.pace.topicLookup))
+	p.wakeControl()
+}
+
+// lacksLeader reports whether a topic or partition waits for metadata to change.
+func (p *Producer) lacksLeader() bool {
+	for _, t := range p.topics {
+		if t.leaderless() {
+			return true
+		}
+	}
+	return false
+}
+
+// applyBrokers retires brokers that left the cluster or changed their address.
+func (p *Producer) applyBrokers(brokers []metadata.ResponseBroker) {
+	addrs := make(map[int32]string, len(brokers))
+	for i := range brokers {
+		b := &brokers[i]
+		addrs[b.NodeID] = wire.BrokerAddr(b.Host, b.Port)
+	}
+	for id, b := range p.brokers {
+		if addr, ok := addrs[id]; !ok || addr != b.addr {
+			p.log.Info("broker left", zap.String(logkey.Broker, b.addr), zap.Int32(logkey.Node, id))
+			b.cancel()
+			delete(p.brokers, id)
+			p.abandon(b)
+		}
+	}
+	p.control.addrs = addrs
+}
+
+// abandon takes the leadership of a retired broker's partitions away.
+func (p *Producer) abandon(b *broker) {
+	for _, t := range p.topics {
+		for _, part := range t.partitions {
+			if part.broker == b {
+				p.lead(part, nil, part.leaderEpoch)
+			}
+		}
+	}
+}
+
+// leader returns the broker with the id, with a goroutine that serves it, or nil where there is none.
+func (p *Producer) leader(id int32) *broker {
+	if b := p.brokers[id]; b != nil {
+		return b
+	}
+	addr, ok := p.control.addrs[id]
+	if !ok || p.ctx.Err() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	b := &broker{id: id, addr: addr, cancel: cancel, wanted: make(chan struct{}, 1)}
+	p.brokers[id] = b
+	p.wg.Go(func() { p.serve(ctx, b) })
+	return b
+}
+
+// applyTopic brings partitions and leaders in line with an answer.
+func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
+	if v := wire.VerdictOf(answer.ErrorCode); v.Action != wire.Done && len(answer.Partitions) == 0 {
+		t.absent = v.Code == wire.UnknownTopic
+		switch {
+		case v.Code == wire.UnknownTopic && !t.wantedNow():
+			t.trouble.resolve(p.log) // it was deleted, and nothing waits for it
+		case v.Code != wire.UnknownTopic || !p.wantCreation(t):
+			p.reportTopic(t, v)
+		}
+		for _, part := range t.partitions {
+			p.lead(part, nil, part.leaderEpoch)
+		}
+		return
+	}
+	t.creation, t.seenAt, t.absent = creation{}, time.Now(), false
+	if t.wanted < len(answer.Partitions) {
+		t.trouble.resolve(p.log)
+	}
+
+	switch n := len(answer.Partitions); {
+	case len(t.partitions) == 0:
+		t.adopt(n)
+	case n > len(t.partitions):
+		p.grow(t, n)
+	case n < len(t.partitions):
+		p.shrink(t, n)
+	}
+	if len(answer.Partitions) >= len(t.partitions) {
+		t.fewer, t.fewerSeen = 0, 0
+	}
+	p.applyLeaders(t, answer.Partitions)
+	if u := t.unplaced; u != nil && u.waiting && int(u.index) < len(t.partitions) {
+		p.resume(u) // the partition that its record names was added
+	}
+	p.placeAll(t)
+}
+
+// applyLeaders brings the leaders of the topic's partitions in line with an answer.
+func (p *Producer) applyLeaders(t *topic, answer []metadata.ResponsePartition) {
+	for i := range answer {
+		ap := &answer[i]
+		if ap.PartitionIndex < 0 || int(ap.PartitionIndex) >= len(t.partitions) {
+			continue
+		}
+		part := t.partitions[ap.PartitionIndex]
+		p.lead(part, p.leader(ap.LeaderID), ap.LeaderEpoch)
+		if part.broker == nil && part.pending > 0 {
+			p.report(part, wire.VerdictOf(wire.LeaderNotAvailable))
+		}
+	}
+}
+
+// lead makes b the leader of the partition, nil for none. What flies to the old leader is waited for first, so that
+// no copy of it can be written after something newer.
+func (p *Producer) lead(part *partition, b *broker, epoch int32) {
+	if part.broker == b && part.leaderEpoch == epoch {
+		return
+	}
+	p.unready(part)
+	if old := part.broker; old != b {
+		if part.unanswered > 0 {
+			part.drain(leaderMoved)
+			if old != nil {
+				old.cutAt = later(p.cfg.pace.moveGrace)
+				p.wakeClock()
+			}
+		} else {
+			part.state = probing
+		}
+	}
+	part.broker, part.leaderEpoch = b, epoch
+	if b == nil {
+		return
+	}
+	if part.waiting {
+		p.resume(part) // whatever the old leader said, ask the new one
+		return
+	}
+	p.refresh(part)
+	p.pump(b)
+}

@@ -1,0 +1,296 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// ErrStopped is what Produce and Drain return when Run has ended without an error of its own.
+var ErrStopped = errors.New("the kafka producer has stopped")
+
+// Producer writes records to Kafka. See the package comment.
+type Producer struct {
+	cfg     Config
+	log     *zap.Logger
+	metrics *metrics
+
+	// mu guards everything below, and the topics, partitions, brokers and queued batches reached from there.
+	mu       producerLock
+	stage    stage
+	topics   map[string]*topic
+	latest   *topic   // of the last record
+	numbered []*topic // by the router's numbers; see topicOf
+	brokers  map[int32]*broker
+	picked   []*partition // scratch of collect
+	touched  []*partition // scratch of answer
+	stamped  stamped      // scratch of timely
+
+	id           identity
+	idTrouble    trouble
+	tokenTrouble trouble // see tokens
+	idFailures   int
+	restarting   bool // transactions: nothing is sent until every request is answered, then the live one is recovered
+
+	flushed  bool         // Flush was called since the last Produce
+	produced uint64       // records taken by Produce
+	inUse    atomic.Int64 // partitions; see Partitions
+	acked    uint64       // records whose Acked has returned
+	ticked   uint64       // produced, at the last tick
+	tickedAt time.Time    // of the last tick that flushed
+	flying   int          // requests in flight
+
+	generation uint64 // of requests: Abandon begins a new one, and the answers to older requests mean nothing
+	waiting    map[*partition]struct{}
+
+	refusals []*partition  // whose refused record is not decided and not asked about yet
+	asks     chan struct{} // capacity 1: refusals is not empty
+
+	completed []*batch // acknowledged, for deliver
+	spare     []*batch
+
+	changed chan struct{} // closed and replaced when what a waiting Produce or Drain looks at has changed
+	waiters int
+
+	own *ownership    // nil for a producer without an owner
+	tx  *transactions // nil in idempotent mode
+
+	control control
+	clock   chan struct{} // capacity 1: tick has something earlier to do
+	acks    chan struct{} // capacity 1: completed is not empty
+
+	ctx     context.Context // of Run; set before the goroutines start
+	cancel  context.CancelFunc
+	started bool
+	over    bool // Run has ended
+	fatal   error
+	stopped chan struct{}  // closed when Run has ended
+	wg      sync.WaitGroup // every goroutine but deliver
+}
+
+// New returns a producer. It connects to nothing before Run. Errors are *fault.Error of kind Config.
+func New(cfg Config) (*Producer, error) {
+	cfg.setDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Acked == nil {
+		panic("kafka: Config.Acked is nil")
+	}
+	m := newMetrics(cfg.Registerer)
+	if cfg.Transactions != nil {
+		m.transactions.WithLabelValues("aborted") // increase() sees nothing in a series that begins with the first
+	}
+	own := newOwnership(&cfg)
+	p := &Producer{
+		cfg:     cfg,
+		log:     cfg.Logger,
+		metrics: m,
+		topics:  map[string]*topic{},
+		brokers: map[int32]*broker{},
+		id:      noIdentity,
+		waiting: map[*partition]struct{}{},
+		changed: make(chan struct{}),
+		control: newControl(&cfg),
+		own:     own,
+		tx:      newTransactions(cfg.Transactions, own),
+		clock:   make(chan struct{}, 1),
+		acks:    make(chan struct{}, 1),
+		asks:    make(chan struct{}, 1),
+		stopped: make(chan struct{}),
+	}
+	p.mu.p = p
+	return p, nil
+}
+
+// Run connects and sends until ctx ends, which returns nil. What is not acknowledged by then is abandoned: it was
+// never reported to Acked. Any other return is an Operator or Fatal *fault.Error; a failure that passes, or that can
+// be fixed while the producer waits, is in Trouble instead. When Run returns, all its goroutines have ended and
+// Acked is not called any more. Run may be called once.
+func (p *Producer) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p.mu.Lock()
+	if p.started {
+		panic("kafka: Run called twice")
+	}
+	p.ctx, p.cancel, p.started = ctx, cancel, true
+	p.mu.Unlock()
+
+	var deliver sync.WaitGroup
+	quit := make(chan struct{})
+	deliver.Go(func() { p.deliver(quit) })
+	p.wg.Go(func() { p.runControl(ctx) })
+	p.wg.Go(func() { p.runClock(ctx) })
+	if p.own != nil {
+		p.wg.Go(func() { p.runOwner(ctx) })
+	}
+	if p.cfg.Refused != nil {
+		p.wg.Go(func() { p.runRefusals(ctx) })
+	}
+
+	<-ctx.Done()
+	p.wg.Wait()
+	close(quit)
+	deliver.Wait()
+	emptyFree()
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	close(p.stopped)
+	return p.fatal
+}
+
+// Produce appends the record to the batch of its partition. It keeps nothing of rec, which the caller may use
+// again when Produce returns. Records of a partition are written in the order of their Produce.
+//
+// It does not wait for a topic that was not met before, see unplaced.go. It blocks while partitions are being added to
+// the topic, or the limit that the record exceeds has to be asked for; ctx ends that wait and its error is returned.
+// Where Config.Refused is set, a record that the topic cannot take returns a *RefusedError, with nothing taken. The
+// ticket comes back in a Delivery. Memory is bounded by the caller, who stops calling Produce when too much is
+// unacknowledged.
+func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint64) error {
+	return p.ProduceAt(ctx, rec, ticket, Position{})
+}
+
+// ProduceAt is Produce for exactly-once delivery: pos is what is covered once the record and all before it are
+// committed. In idempotent mode it means nothing.
+func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uint64, pos Position) error {
+	p.mu.Mutex.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.over:
+		return p.ending()
+	case p.own != nil && p.own.fenced:
+		return ErrFenced
+	}
+	t, size := p.topicOf(rec), rec.Size()
+	if p.stages(t, rec, size) {
+		p.produced++
+		p.flushed = false
+		p.toStage(t, rec, size, ticket, pos)
+		return nil
+	}
+	p.settle()
+	part, err := p.place(ctx, t, rec)
+	if err != nil {
+		return err
+	}
+	if p.cfg.Refused != nil && t.tight(rec, size) {
+		if err := p.fits(ctx, t, rec); err != nil {
+			return err
+		}
+		if part, err = p.place(ctx, t, rec); err != nil {
+			return err
+		}
+	}
+
+	p.produced++
+	p.flushed = false
+	if part == nil {
+		p.stow(t, rec, ticket, pos)
+		return nil
+	}
+	if p.tx != nil {
+		p.tx.add(part, size, pos)
+	}
+	p.put(part, rec, ticket)
+	p.send(part)
+	return nil
+}
+
+// send sends what is due after a record was appended to the partition.
+func (p *Producer) send(part *partition) {
+	if !part.isReady {
+		p.refresh(part)
+	}
+	if part.isReady {
+		part.broker.count(part)
+		p.pump(part.broker)
+	}
+}
+
+// put appends the record to the partition's open batch.
+func (p *Producer) put(part *partition, rec *router.Record, ticket uint64) {
+	t, own := part.topic, rec
+	if !t.times.keeps(rec.Timestamp) {
+		rec = p.timely(t, rec)
+	}
+	n := 0
+	if part.open != nil {
+		n = part.open.append(rec, ticket, t.limit)
+	}
+	if n == 0 {
+		p.begin(part)
+		n = wire.HeaderSize + part.open.append(rec, ticket, t.limit)
+	}
+	if rec != own {
+		part.open.window -= int64(rec.Size() - own.Size()) // the caller's window knows nothing of the header
+	}
+	part.pending += n
+}
+
+// begin seals the partition's open batch, if there is one, and opens another.
+func (p *Producer) begin(part *partition) {
+	part.seal()
+	part.begin()
+	part.open.made = part.topic.look()
+	if p.tx != nil {
+		part.open.tx = p.tx.filling
+	}
+	if part.broker == nil {
+		p.wantMetadata()
+	}
+}
+
+// Flush says that no more records are coming right now: what is there goes out as soon as nothing else is in flight.
+// Without it, less than a full request may wait for more. Call it when there is nothing to read, and before
+// waiting for anything.
+func (p *Producer) Flush() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.flush()
+}
+
+func (p *Producer) flush() {
+	if p.flushed {
+		return
+	}
+	p.flushed = true
+	for _, b := range p.brokers {
+		p.pump(b)
+	}
+	if p.tx != nil {
+		p.trySeal(time.Now())
+	}
+}
+
+// Drain flushes and waits until Acked has returned for every record produced so far. It returns the error of ctx, or
+// of Run when that ends first.
+func (p *Producer) Drain(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.acked < p.produced {
+		p.commit()
+		if err := p.await(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fail ends Run with the error; the first one counts.
+func (p *Producer) fail(err error) {
+	if p.fatal == nil {
+		p.fatal = err
+	}
+	p.cancel()
+}

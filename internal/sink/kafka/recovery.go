@@ -1,0 +1,223 @@
+package kafka
+
+import (
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+)
+
+// responder returns what the broker's connection calls for each answer.
+func (p *Producer) responder(b *broker) func(*request, *wire.ProduceAnswer) error {
+	return func(r *request, res *wire.ProduceAnswer) error {
+		p.metrics.requestSeconds.Observe(time.Since(r.sentAt).Seconds())
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.answer(b, r, res)
+	}
+}
+
+// answer takes the answer to the oldest request in flight. An answer that does not name every batch is an error,
+// which ends the connection and so resolves them all as lost.
+func (p *Producer) answer(b *broker, r *request, res *wire.ProduceAnswer) error {
+	codes, err := r.match(res, p.topics)
+	if err != nil {
+		return err
+	}
+	if r.generation != p.generation {
+		return errAbandoned
+	}
+	copy(b.inflight, b.inflight[1:])
+	b.inflight[len(b.inflight)-1] = nil
+	b.inflight = b.inflight[:len(b.inflight)-1]
+	p.flying--
+	p.metrics.inFlight.Dec()
+	b.attempt = 0
+	b.trouble.resolve(p.log)
+	p.throttle(b, r.version, res.Throttle)
+	parts := p.touched[:0] // a batch is recycled once it is complete
+	for i, batch := range r.batches {
+		parts = append(parts, batch.part)
+		p.resolve(batch, wire.VerdictOf(codes[i]))
+	}
+	p.touched = parts
+	p.proceed(b, parts)
+	return nil
+}
+
+// proceed sends what the answers have made possible: on their broker, and on others that lead the partitions by now.
+func (p *Producer) proceed(b *broker, parts []*partition) {
+	if p.restarting && p.flying == 0 {
+		poke(p.tx.wake) // for recover
+	}
+	p.pump(b)
+	for _, part := range parts {
+		if part.broker != nil && part.broker != b {
+			p.pump(part.broker)
+		}
+	}
+}
+
+// resolve takes the verdict over one batch: it is complete, or its partition drains and, as soon as nothing of it
+// is unanswered any more, rewinds.
+func (p *Producer) resolve(b *batch, v wire.Verdict) {
+	part := b.part
+	if v.Action != wire.Done {
+		p.metrics.retries.WithLabelValues(v.Name).Inc()
+	}
+	if part.answered(b, v) {
+		part.lastAck = time.Now()
+		part.trouble.resolve(p.log)
+		part.lacking = time.Time{}
+		p.complete(b)
+	}
+	if part.drained() {
+		p.rewind(part)
+	}
+	p.refresh(part)
+}
+
+// rewind is the one recovery primitive: everything unacknowledged of the partition goes back in front of its queue
+// with its sequence numbers. What else there is to do depends on the cause. The caller refreshes the partition.
+func (p *Producer) rewind(part *partition) {
+	p.unready(part)
+	again := len(part.inflight)
+	cause := part.rewind()
+	if cause == leaderMoved && again == 0 {
+		return
+	}
+	p.metrics.rewinds.Inc()
+	p.log.Debug("rewind partition", zap.Stringer(logkey.Partition, part), zap.String(logkey.Cause, cause.Name),
+		zap.Int(logkey.Batches, again), zap.Int(logkey.Attempt, part.attempt))
+	if part.broker == nil {
+		p.wantMetadata() // while the batches flew nothing waited for a leader, so the clock has it at leisure
+	}
+
+	switch {
+	case p.tx != nil && (cause.Action == wire.Bump || cause.Action == wire.Renew || cause.Action == wire.Fenced):
+		p.lose(cause)
+	case p.own.fences() && (cause.Action == wire.Fenced || cause.Code == wire.InvalidProducerEpoch):
+		p.outranked(part, cause)
+	default:
+		p.recoverFrom(part, cause, again)
+	}
+}
+
+// recoverFrom does what else the cause of a rewind calls for. again is how many batches were in flight.
+func (p *Producer) recoverFrom(part *partition, cause wire.Verdict, again int) {
+	switch cause.Action {
+	case wire.Done: // the leader moved: go on there
+	case wire.Refresh:
+		p.wantMetadata()
+		switch {
+		case cause != connectionLost:
+			p.postpone(part, cause, p.cfg.pace.delay(part.attempt))
+		case again > 0 && part.queued[0].size() > socketRequestMax:
+			p.postpone(part, wire.VerdictOf(wire.MessageTooLarge), p.cfg.pace.slowly())
+		default: // serve paces the retries
+		}
+	case wire.Rewind:
+		delay := p.cfg.pace.delay(part.attempt)
+		if cause.Code == wire.CorruptMessage && part.attempt > 0 {
+			delay = p.cfg.pace.slowly() // once may be a bit flipped in transit
+		}
+		p.postpone(part, cause, delay)
+	case wire.Split:
+		p.split(part, cause)
+	case wire.Bump, wire.Renew:
+		p.postpone(part, cause, p.cfg.pace.delay(part.attempt))
+		p.restart(part, cause)
+	case wire.Mute:
+		p.postpone(part, cause, p.cfg.pace.slowly())
+	case wire.Fenced:
+		p.fail(&fault.Error{
+			Kind: fault.Operator, Object: "producer", Err: fmt.Errorf("%s from %s", cause.Name, part),
+			Next: "Another instance with the same identity took over. Make sure that only one runs.",
+		})
+	}
+}
+
+// socketRequestMax is the brokers' default of socket.request.max.bytes. They close the connection on a larger request
+// instead of answering it.
+const socketRequestMax = 100 << 20
+
+// postpone lets the partition wait before it sends again, and reports why.
+func (p *Producer) postpone(part *partition, cause wire.Verdict, delay time.Duration) {
+	part.attempt++
+	part.waiting, part.retryAt = true, time.Now().Add(delay)
+	p.report(part, cause)
+	p.unready(part)
+	p.waiting[part] = struct{}{}
+	p.wakeClock()
+}
+
+// resume ends the partition's wait.
+func (p *Producer) resume(part *partition) {
+	if !part.waiting {
+		return
+	}
+	part.waiting = false
+	delete(p.waiting, part)
+	if part == part.topic.unplaced {
+		p.placeAll(part.topic)
+		p.pumpAll()
+		return
+	}
+	p.refresh(part)
+	if part.broker != nil {
+		p.pump(part.broker)
+	}
+}
+
+// restart starts the partition's sequence over, after the broker has lost it: what was appended without an answer is
+// appended again.
+func (p *Producer) restart(part *partition, cause wire.Verdict) {
+	first := part.queued[0]
+	p.log.Warn("the broker lost the producer's state; starting over with a new epoch, records whose acknowledgement "+
+		"was lost may appear twice",
+		zap.String(logkey.Topic, part.topic.name), zap.Int32(logkey.Partition, part.index),
+		zap.String(logkey.Cause, cause.Name),
+		zap.Int64(logkey.ProducerID, first.identity.id), zap.Int16(logkey.Epoch, first.identity.epoch),
+		zap.Int32(logkey.Sequence, first.sequence), zap.Int32(logkey.Records, first.records))
+	p.bump(part, cause.Action == wire.Renew)
+}
+
+// bump starts the partition's sequence over under an epoch, or with renew a producer id, that it has not used. Nothing
+// of it may be in flight.
+//
+// The broker keeps a producer's state for each partition separately, so the others go on as they are: what they have in
+// doubt is still recognized when it is sent again. Kafka's own client does the same
+// (TransactionManager.requestIdempotentEpochBumpForPartition).
+func (p *Producer) bump(part *partition, renew bool) {
+	p.metrics.epochBumps.Inc()
+	if part.begun && part.identity == p.id {
+		next, ok := p.id.bumped()
+		switch {
+		case p.own.fences():
+			p.id = noIdentity
+			p.askEpoch()
+		case ok && !renew:
+			p.id = next
+		default:
+			p.id = noIdentity
+			p.wakeControl()
+		}
+	}
+	p.unready(part)
+	part.restart()
+	p.refresh(part)
+	for _, b := range p.brokers {
+		p.pump(b)
+	}
+}
+
+// connectionLost is the verdict over every batch whose answer a broken connection took along: it may or may not have
+// been appended, and maybe its broker is no longer the leader.
+var connectionLost = wire.Verdict{Code: -2, Name: "CONNECTION_LOST", Action: wire.Refresh, Trouble: ""}
+
+// leaderMoved drains a partition whose leader is another broker according to fresh metadata. Nothing has failed.
+var leaderMoved = wire.Verdict{Code: -3, Name: "LEADER_MOVED", Action: wire.Done, Trouble: ""}

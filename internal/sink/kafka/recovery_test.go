@@ -1,0 +1,302 @@
+package kafka
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+)
+
+// What the partition does after a failure, by its cause.
+func TestRecoversByCause(t *testing.T) {
+	verdict := func(a wire.Action) wire.Verdict { return wire.Verdict{Code: 99, Name: "X", Action: a} }
+	for name, test := range map[string]struct {
+		cause   wire.Verdict
+		again   int
+		size    int
+		attempt int
+		wait    time.Duration // 0: it goes on at once
+		fatal   bool
+		epoch   int16
+	}{
+		"the leader moved":            {leaderMoved, 1, 100, 0, 0, false, 0},
+		"another leader":              {verdict(wire.Refresh), 1, 100, 2, 4 * time.Second, false, 0},
+		"the connection":              {connectionLost, 1, socketRequestMax, 2, 0, false, 0},
+		"a request that is too large": {connectionLost, 1, socketRequestMax + 1, 2, 10 * time.Hour, false, 0},
+		"nothing flew":                {connectionLost, 0, socketRequestMax + 1, 2, 0, false, 0},
+		"again":                       {verdict(wire.Rewind), 1, 100, 3, 8 * time.Second, false, 0},
+		"damaged once":                {wire.VerdictOf(wire.CorruptMessage), 1, 100, 0, time.Second, false, 0},
+		"damaged again":               {wire.VerdictOf(wire.CorruptMessage), 1, 100, 1, 10 * time.Hour, false, 0},
+		"a new epoch":                 {verdict(wire.Bump), 1, 100, 1, 2 * time.Second, false, 1},
+		"a new id":                    {verdict(wire.Renew), 1, 100, 1, 2 * time.Second, false, -1},
+		"an operator's":               {verdict(wire.Mute), 1, 100, 1, 10 * time.Hour, false, 0},
+		"fenced":                      {verdict(wire.Fenced), 1, 100, 0, 0, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := still(t)
+				part := p.partitions(1)[0]
+				b := keyed(part, "a")
+				part.take(p.id)
+				part.rewind()
+				b.payload = test.size - wire.HeaderSize
+				part.attempt = test.attempt
+				p.recoverFrom(part, test.cause, test.again)
+				require.Equal(t, test.fatal, p.fatal != nil)
+				if test.fatal {
+					require.Equal(t, fault.Operator, fault.KindOf(p.fatal))
+				}
+				require.Equal(t, test.epoch, p.id.epoch)
+				if test.wait == 0 {
+					require.False(t, part.waiting)
+					return
+				}
+				part.wait(t, test.wait)
+				require.Equal(t, test.attempt+1, part.attempt)
+				require.Contains(t, p.waiting, part)
+			})
+		})
+	}
+}
+
+// A rewind is one where something has failed, or has to be sent again.
+func TestCountsRewinds(t *testing.T) {
+	for name, test := range map[string]struct {
+		cause wire.Verdict
+		again int
+		want  float64
+	}{
+		"the leader moved, all was answered": {leaderMoved, 0, 0},
+		"the leader moved":                   {leaderMoved, 1, 1},
+		"the connection broke":               {connectionLost, 0, 1},
+	} {
+		p := still(t)
+		part := p.partitions(1)[0]
+		keyed(part, "a")
+		if test.again > 0 {
+			part.take(p.id)
+			part.unanswered = 0
+		}
+		part.drain(test.cause)
+		p.rewind(part)
+		require.Equal(t, test.want, testutil.ToFloat64(p.metrics.rewinds), name)
+		require.Equal(t, probing, part.state, name)
+	}
+}
+
+// An epoch is raised only where the partition's sequence is under the latest one.
+func TestBumps(t *testing.T) {
+	for name, test := range map[string]struct {
+		own   bool
+		begun bool
+		part  identity
+		id    identity
+		renew bool
+		want  identity
+		asks  bool
+	}{
+		"ours":             {false, true, identity{1, 4}, identity{1, 4}, false, identity{1, 5}, false},
+		"of an old epoch":  {false, true, identity{1, 3}, identity{1, 4}, false, identity{1, 4}, false},
+		"nothing was sent": {false, false, identity{1, 4}, identity{1, 4}, false, identity{1, 4}, false},
+		"another id":       {false, true, identity{1, 4}, identity{1, 4}, true, noIdentity, false},
+		"used up":          {false, true, identity{1, maxEpoch}, identity{1, maxEpoch}, false, noIdentity, false},
+		"the coordinator's": {
+			true, true, identity{1, 4}, identity{1, 4}, false, noIdentity, true,
+		},
+	} {
+		p := still(t, func(cfg *Config) { cfg.Owned = test.own })
+		part := p.partitions(1)[0]
+		keyed(part, "a").assign(test.part, 7)
+		p.id, part.begun, part.identity, part.nextSequence = test.id, test.begun, test.part, 8
+		p.bump(part, test.renew)
+		require.Equal(t, test.want, p.id, name)
+		require.Equal(t, test.asks, test.own && p.own.renewing(), name)
+		require.False(t, part.begun || part.queued[0].sequenced, name)
+		require.Zero(t, part.nextSequence, name)
+		require.InDelta(t, 1, testutil.ToFloat64(p.metrics.epochBumps), 0)
+	}
+}
+
+// The first cause of a drain counts, but a leader that moved is only the occasion.
+func TestCauseOfADrain(t *testing.T) {
+	fails, refresh := verdictNamed("NOT_ENOUGH_REPLICAS"), connectionLost
+	for name, test := range map[string]struct {
+		first, then, want wire.Verdict
+	}{
+		"the first":             {wire.Verdict{}, fails, fails},
+		"an echo":               {refresh, fails, refresh},
+		"after the leader":      {leaderMoved, fails, fails},
+		"the leader's own echo": {leaderMoved, refresh, leaderMoved},
+	} {
+		part := led(t, 1)
+		b := part.take(identity{1, 0})
+		part.cause = test.first
+		require.False(t, part.answered(b, test.then), name)
+		require.Equal(t, test.want, part.cause, name)
+		require.Equal(t, draining, part.state, name)
+	}
+	part := &partition{cause: fails}
+	part.drain(leaderMoved)
+	require.Equal(t, fails, part.cause)
+}
+
+// An answer names each batch of its request, in any order; an unknown or missing one makes it worthless.
+func TestMatchesAnswers(t *testing.T) {
+	a, b := &topic{name: "a"}, &topic{name: "b", number: 1}
+	a.adopt(2)
+	b.adopt(2)
+	topics := map[string]*topic{"a": a, "b": b}
+	answer := func(topic string, index int32, code int16) wire.AnsweredTopic {
+		return wire.AnsweredTopic{Name: []byte(topic), Partitions: []wire.AnsweredPartition{
+			{Index: index, Code: code, BaseOffset: int64(code) * 10},
+		}}
+	}
+	for name, test := range map[string]struct {
+		topics []wire.AnsweredTopic
+		want   []int16
+	}{
+		"in order": {
+			[]wire.AnsweredTopic{answer("a", 0, 1), answer("a", 1, 2), answer("b", 1, 3)}, []int16{1, 2, 3},
+		},
+		"in another": {
+			[]wire.AnsweredTopic{answer("b", 1, 3), answer("a", 1, 2), answer("a", 0, 1)}, []int16{1, 2, 3},
+		},
+		"one is missing": {[]wire.AnsweredTopic{answer("a", 0, 1), answer("a", 1, 2)}, nil},
+		"another topic":  {[]wire.AnsweredTopic{answer("a", 0, 1), answer("a", 1, 2), answer("a", 2, 3)}, nil},
+		"another partition": {
+			[]wire.AnsweredTopic{answer("a", 0, 1), answer("a", 1, 2), answer("b", 0, 3)}, nil,
+		},
+	} {
+		r := &request{}
+		for _, part := range append(a.partitions, b.partitions[1]) {
+			r.batches = append(r.batches, newBatch(part))
+		}
+		r.arrange()
+		codes, err := r.match(&wire.ProduceAnswer{Topics: test.topics}, topics)
+		require.Equal(t, test.want, codes, name)
+		if test.want == nil {
+			require.ErrorContains(t, err, "3 partitions", name)
+			continue
+		}
+		require.NoError(t, err)
+		for i, batch := range r.batches {
+			require.Equal(t, int64(test.want[i])*10, batch.baseOffset, name)
+		}
+	}
+}
+
+// An answer makes room on its own connection and at brokers that lead its partitions by now. Its failures are
+// counted, and its throttle time is kept.
+func TestAnAnswerGoesOn(t *testing.T) {
+	p := still(t, func(cfg *Config) { cfg.MaxRequestBytes = 10 })
+	parts := p.partitions(3)
+	b := parts[0].broker
+	cut := connect(b)
+	p.ready(parts)
+	p.cfg.MaxRequestBytes = 1 << 20
+	p.flush()
+	r := <-b.conn.send
+	require.Len(t, r.batches, 3)
+
+	other := &broker{id: 2, cancel: func() {}, wanted: make(chan struct{}, 1)}
+	connect(other)
+	parts[1].broker, parts[2].broker = other, nil
+	for _, part := range parts {
+		keyed(part, "more")
+	}
+	r.version = 6
+	var answers []wire.AnsweredPartition
+	for i := range parts {
+		answers = append(answers, wire.AnsweredPartition{Index: int32(i)})
+	}
+	answers[2].Code = wire.UnknownTopic
+	res := &wire.ProduceAnswer{
+		Throttle: 50 * time.Millisecond, Topics: []wire.AnsweredTopic{{Name: []byte("t"), Partitions: answers}},
+	}
+	before := time.Now()
+	require.NoError(t, p.answer(b, r, res))
+	after := time.Now()
+	require.Equal(t, 1, p.flying, "the other broker's")
+	require.Empty(t, b.conn.send, "throttled")
+	require.Len(t, other.conn.send, 1)
+	require.True(t, b.throttled)
+	require.WithinRange(t, b.throttledUntil, before.Add(50*time.Millisecond), after.Add(50*time.Millisecond))
+	require.InDelta(t, 1, testutil.CollectAndCount(p.metrics.retries), 0, "of one code")
+	require.NoError(t, *cut)
+
+	r.generation = p.generation + 1
+	require.ErrorIs(t, p.answer(b, r, res), errAbandoned)
+}
+
+// The leader's word of a newer epoch is for the owner where the coordinator's epochs protect it.
+func TestFencedByALeader(t *testing.T) {
+	fenced := wire.Verdict{Code: 90, Name: "PRODUCER_FENCED", Action: wire.Fenced}
+	for name, test := range map[string]struct {
+		change func(*Config)
+		plain  bool
+		cause  wire.Verdict
+		fenced bool // the owner
+		fatal  bool
+	}{
+		"owned":               {owned, false, fenced, true, false},
+		"owned, an old epoch": {owned, false, wire.VerdictOf(wire.InvalidProducerEpoch), true, false},
+		"owned, another code": {owned, false, wire.VerdictOf(wire.UnknownTopic), false, false},
+		"plain":               {owned, true, fenced, false, true},
+		"plain, an old epoch": {owned, true, wire.VerdictOf(wire.InvalidProducerEpoch), false, false},
+		"no owner":            {func(*Config) {}, false, fenced, false, true},
+		"no owner, old epoch": {func(*Config) {}, false, wire.VerdictOf(wire.InvalidProducerEpoch), false, false},
+	} {
+		p := still(t, test.change)
+		part := p.partitions(1)[0]
+		if p.own != nil {
+			p.own.plain, p.own.begun, p.own.identity = test.plain, true, p.id
+		}
+		keyed(part, "a")
+		part.take(p.id)
+		part.unanswered = 0
+		part.drain(test.cause)
+		p.rewind(part)
+		require.Equal(t, test.fenced, p.own != nil && p.own.fenced, name)
+		require.Equal(t, test.fatal, p.fatal != nil, name)
+	}
+}
+
+// With transactions whatever costs the epoch costs the transaction. The recovery begins when nothing flies any more.
+func TestALostEpochLosesTheTransaction(t *testing.T) {
+	for action, lost := range map[wire.Action]bool{
+		wire.Bump: true, wire.Renew: true, wire.Fenced: true, wire.Rewind: false, wire.Mute: false,
+	} {
+		p, x := transacting(t)
+		part := p.partitions(1)[0]
+		keyed(part, "a")
+		part.take(p.id)
+		part.unanswered = 0
+		part.drain(wire.Verdict{Code: 99, Name: "X", Action: action})
+		p.rewind(part)
+		require.Equal(t, lost, p.restarting, action)
+		require.Equal(t, lost, poked(x.wake), action)
+		require.Nil(t, p.fatal)
+	}
+	for flying, wakes := range map[int]bool{0: true, 1: false} {
+		p, x := transacting(t)
+		p.partitions(1)
+		p.restarting, p.flying = true, flying
+		p.proceed(p.brokers[1], nil)
+		require.Equal(t, wakes, poked(x.wake))
+	}
+}
+
+// A batch that is refused is counted by its code, and a batch that is taken is not.
+func TestCountsRetries(t *testing.T) {
+	p := still(t)
+	part := p.partitions(1)[0]
+	p.resolve(func() *batch { keyed(part, "a"); return part.take(p.id) }(), wire.VerdictOf(0))
+	require.Zero(t, testutil.CollectAndCount(p.metrics.retries))
+	p.resolve(func() *batch { keyed(part, "a"); return part.take(p.id) }(), wire.VerdictOf(wire.UnknownTopic))
+	require.Equal(t, 1, testutil.CollectAndCount(p.metrics.retries))
+}

@@ -1,0 +1,130 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// Reasons of a refusal.
+const (
+	TooLarge      = "too_large"      // larger than the topic's max.message.bytes, alone in its batch
+	NoPartition   = "no_partition"   // for a partition that the topic does not have
+	InvalidRecord = "invalid_record" // the topic's rules: no key on a compacted topic, a timestamp out of bounds, …
+)
+
+// RefusedError is what ProduceAt returns for a record that the topic cannot take, with nothing taken: the same record
+// may be produced again, or another one with the same ticket. Only where Config.Refused is set; otherwise the record
+// waits for a larger limit, or for its partition.
+type RefusedError struct {
+	Topic  string
+	Reason string // TooLarge or NoPartition
+
+	// TooLarge
+	Bytes int // of a batch with this record alone, compressed as it would be sent
+	Limit int // the topic's max.message.bytes
+
+	// NoPartition
+	Partition  int32 // that the record names
+	Partitions int   // that the topic has
+}
+
+func (e *RefusedError) Error() string {
+	if e.Reason == NoPartition {
+		return fmt.Sprintf("the row is for partition %d, and topic %q has %d, numbered from 0", e.Partition, e.Topic,
+			e.Partitions)
+	}
+	return fmt.Sprintf("a record of %d bytes is larger than topic %q allows (max.message.bytes %d)", e.Bytes, e.Topic,
+		e.Limit)
+}
+
+// Refusal is a record that a broker has refused, alone, after it was taken. Nothing of its partition overtakes it while
+// Config.Refused is asked about it. The slices are the callee's.
+type Refusal struct {
+	Ticket    uint64
+	Topic     string
+	Partition int32
+	Key       []byte
+	Value     []byte
+	Headers   []router.Header
+	Timestamp int64
+	Bytes     int    // of the batch that was refused
+	Limit     int    // the topic's max.message.bytes, 0 where it is not known
+	Reason    string // TooLarge, NoPartition or InvalidRecord
+}
+
+// Record is the record that was refused. It shares the Refusal's memory.
+func (r *Refusal) Record() *router.Record {
+	return &router.Record{
+		Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers,
+		Timestamp: r.Timestamp,
+	}
+}
+
+// Action is what becomes of a refused record.
+type Action uint8
+
+const (
+	// Hold: the partition waits, Trouble says so, and the record is tried again every few seconds; if it is refused
+	// again, Config.Refused is asked again. It continues when the topic takes the record.
+	Hold Action = iota
+	// Drop: the record is taken out of the partition, and its ticket acknowledged.
+	Drop
+	// Replace: Resolution.Record is produced in its place, with its ticket, which is acknowledged when the replacement
+	// is in the log. With transactions it is part of the refused record's transaction.
+	Replace
+)
+
+// Resolution is the answer of Config.Refused.
+type Resolution struct {
+	Action Action
+	Record *router.Record // for Replace; not to be changed any more
+}
+
+// tight reports whether the record, of this Size, may be larger than the topic allows: a bound that costs next to
+// nothing.
+func (t *topic) tight(rec *router.Record, size int) bool {
+	return t.max > 0 && size+wire.HeaderSize+6*len(rec.Headers) > t.max
+}
+
+// fits returns a RefusedError for a record that the topic cannot take even alone. What counts is the batch as it would
+// be sent: a broker judges it by that size before anything else, whatever compression the topic has
+// (UnifiedLog.analyzeAndValidateRecords).
+//
+// The limit was asked for when the topic was first used, and may have been raised since, so a refusal is by one that
+// was asked for lately. fits gives up the lock.
+func (p *Producer) fits(ctx context.Context, t *topic, rec *router.Record) error {
+	p.mu.Unlock()
+	size, err := p.cfg.sizeAlone(rec)
+	p.mu.Lock()
+	if err != nil {
+		return err
+	}
+	for t.max > 0 && size > t.max {
+		if time.Since(t.describedAt) < p.cfg.pace.slow {
+			return &RefusedError{Topic: t.name, Bytes: size, Limit: t.max, Reason: TooLarge}
+		}
+		p.flush()
+		t.described = false
+		p.wantMetadata()
+		if err := p.await(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sizeAlone is the size of a batch with this record alone.
+func (c *Config) sizeAlone(rec *router.Record) (int, error) {
+	b := newBatch(nil)
+	defer b.free()
+	b.append(rec, 0, math.MaxInt)
+	if err := b.finish(c.codec); err != nil {
+		return 0, err
+	}
+	return b.size(), nil
+}

@@ -1,0 +1,189 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+)
+
+// This file turns causes into the sentences that operators read. Nothing here quotes a record or what a broker says
+// about one.
+
+// report records why the partition waits.
+func (p *Producer) report(part *partition, cause wire.Verdict) {
+	if cause.Trouble == "" {
+		return
+	}
+	if p.mayVerify(part, cause) {
+		return
+	}
+	topic := part.topic.name
+	sentence := fmt.Sprintf("The broker answers %s.", cause.Name)
+	var remedy fault.Remedy
+	switch cause.Trouble {
+	case wire.NoLeader:
+		sentence = fmt.Sprintf("No broker takes records as the partition's leader (%s).", cause.Name)
+		remedy = fault.Do("Look at the partition's leader and replicas.",
+			p.cfg.Command("kafka-topics", "--describe --topic "+topic))
+	case wire.NotEnoughReplicas:
+		sentence = fmt.Sprintf("Too few replicas are in sync to acknowledge (%s).", cause.Name)
+		remedy = fault.Do("Start the missing brokers. The command shows min.insync.replicas and the replicas in sync.",
+			p.cfg.Command("kafka-topics", "--describe --topic "+topic))
+	case wire.NotAuthorized:
+		sentence = fmt.Sprintf("Writing is not allowed (%s).", cause.Name)
+		remedy = p.cfg.AllowWrite(topic)
+	case wire.RecordTooLarge:
+		size := part.queued[0].size()
+		sentence = fmt.Sprintf("A record of %d bytes is larger than the topic allows (%s); nothing overtakes it.", size,
+			cause.Name)
+		remedy = fault.Do("Let the topic take records of that size.", p.cfg.Command("kafka-configs",
+			fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic,
+				size+size/8)))
+	case wire.TopicMissing:
+		sentence = "A record names this partition, and the topic was re-created without it."
+		if cause == noSuchPartition {
+			sentence = fmt.Sprintf("A record names this partition, and the topic has %d.", len(part.topic.partitions))
+			remedy = p.addPartitionsByHand(topic, part.index)
+			break
+		}
+		remedy = fault.Do("Correct what writes the partition column, or let router.bad_rows.unroutable decide about " +
+			"the row.")
+	case wire.Rejected:
+		if cause.Code == wire.InvalidTimestamp {
+			sentence, remedy = p.timestampRefused(part, cause)
+			break
+		}
+		if cause.Action == wire.Mute || cause.Action == wire.Split {
+			remedy = fault.Do("Look for the partition in the broker's log. A compacted topic takes no record without " +
+				"a key; a message format, timestamp or policy setting of the topic may refuse the record.")
+		}
+	}
+	object := "partition " + part.String()
+	if p.maySettle(part, cause) {
+		part.trouble.hear(cause.Trouble, object, sentence, remedy)
+		return
+	}
+	part.trouble.speak()
+	part.trouble.set(p.log, cause.Trouble, object, sentence, remedy)
+}
+
+// maySettle reports whether the trouble with the partition may be about the whole topic: it was created a moment ago
+// and its leaders are being elected, or it was deleted, which the next metadata answer says.
+func (p *Producer) maySettle(part *partition, cause wire.Verdict) bool {
+	if cause.Trouble != wire.NoLeader {
+		return false
+	}
+	t := part.topic
+	began := part.trouble.Since
+	if part.trouble.Kind != wire.NoLeader {
+		began = time.Now()
+	}
+	return t.absent || time.Since(t.madeAt) < p.cfg.pace.settling ||
+		cause.Code == wire.UnknownTopic && time.Since(began) < p.cfg.pace.settling
+}
+
+// mayVerify reports whether NOT_ENOUGH_REPLICAS may not be a trouble. With transactions a broker also answers it
+// while it waits to hear from the coordinator that the partition is part of the transaction (KIP-890). In a healthy
+// cluster that happens several times a minute and is over after one retry, so only what lasts for pace.verifying is
+// reported. Missing replicas are still reported within ten seconds.
+func (p *Producer) mayVerify(part *partition, cause wire.Verdict) bool {
+	if p.tx == nil || cause.Code != wire.LacksReplicas {
+		return false
+	}
+	if part.lacking.IsZero() {
+		part.lacking = time.Now()
+	}
+	return time.Since(part.lacking) < p.cfg.pace.verifying
+}
+
+// timestampRefused words INVALID_TIMESTAMP for the record at the head of the queue.
+func (p *Producer) timestampRefused(part *partition, cause wire.Verdict) (string, fault.Remedy) {
+	topic, at := part.topic.name, time.UnixMilli(part.queued[0].firstTimestamp).UTC().Format(time.RFC3339)
+	bounds := wire.TimestampBefore + " and " + wire.TimestampAfter
+	if !p.cfg.KeepTimestamps {
+		return fmt.Sprintf("The topic refuses the present time, %s, as a record's timestamp (%s).", at, cause.Name),
+			fault.Do("Compare the clocks of this host and of the brokers. The topic's bounds are "+bounds+".",
+				p.cfg.Command("kafka-configs", "--describe --all --entity-type topics --entity-name "+topic))
+	}
+	from := "its commit time"
+	if p.cfg.TimestampColumn != "" {
+		from = fmt.Sprintf("from column %q or its commit time", p.cfg.TimestampColumn)
+	}
+	return fmt.Sprintf("The topic refuses the timestamp of a record, %s, %s (%s).", at, from, cause.Name),
+		fault.Do("The topic's bounds are "+bounds+". Widen them, or let the broker set the timestamps.",
+			p.cfg.Command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s "+
+				"--add-config %s=LogAppendTime", topic, wire.TimestampType)))
+}
+
+// reportTopic records why metadata has no partitions for the topic.
+func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
+	object := fmt.Sprintf("topic %q", t.name)
+	switch {
+	case v.Code == wire.UnknownTopic:
+		t.trouble.set(p.log, wire.TopicMissing, object, "The topic does not exist.", p.cfg.CreateTopicByHand(t.name))
+	case v.Trouble == wire.NotAuthorized:
+		t.trouble.set(p.log, wire.NotAuthorized, object,
+			fmt.Sprintf("Describing the topic is not allowed (%s).", v.Name),
+			p.cfg.AllowWrite(t.name))
+	case v.Action == wire.Mute:
+		t.trouble.set(p.log, wire.Rejected, object, fmt.Sprintf("The broker answers %s.", v.Name), fault.Remedy{})
+	default:
+		sentence := fmt.Sprintf("The topic's leaders are not known yet (%s).", v.Name)
+		if time.Since(t.madeAt) < p.cfg.pace.settling {
+			t.trouble.hear(wire.NoLeader, object, sentence, fault.Remedy{})
+			return
+		}
+		t.trouble.speak()
+		t.trouble.set(p.log, wire.NoLeader, object, sentence, fault.Remedy{})
+	}
+}
+
+// reportNoPartition records that a record names a partition that does not exist.
+func (p *Producer) reportNoPartition(t *topic, index int32) {
+	t.wanted = int(index)
+	p.lookAgain()
+	t.trouble.set(p.log, wire.TopicMissing, fmt.Sprintf("topic %q", t.name),
+		fmt.Sprintf("A record is for partition %d, the topic has %d.", index, len(t.partitions)),
+		p.addPartitionsByHand(t.name, index))
+}
+
+// addPartitionsByHand is the remedy for a record that names a partition that does not exist.
+func (p *Producer) addPartitionsByHand(topic string, index int32) fault.Remedy {
+	return fault.Do("Add partitions, which moves keys to other partitions, or correct the rows.",
+		p.cfg.Command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", topic, index+1)))
+}
+
+// reportGone records that a partition with records waiting has vanished, because the topic was re-created.
+func (p *Producer) reportGone(part *partition, now int) {
+	if part.pending == 0 || part.refused != nil || part.waiting {
+		return
+	}
+	part.trouble.set(p.log, wire.TopicMissing, "partition "+part.String(),
+		fmt.Sprintf("The topic was re-created with %d partitions; records wait for a partition that no longer exists.",
+			now),
+		fault.Do("Nothing: in a few seconds, when several answers agree, they are sent to the remaining partitions."))
+}
+
+// reportDial records why a connection did not come about, and returns the kind.
+func (p *Producer) reportDial(t *trouble, object string, err error) wire.TroubleKind {
+	kind, remedy := wire.BrokerUnreachable, fault.Remedy{}
+	var (
+		de     *wire.DialError
+		silent *wire.Silence
+	)
+	if errors.As(err, &de) {
+		kind, remedy = de.Kind, fault.Do(de.Remedy)
+	} else if errors.As(err, &silent) {
+		remedy = silent.Remedy()
+	}
+	sentence := wire.Sentences(object, err)
+	if t.Kind != kind && p.reported(t, kind) {
+		t.hear(kind, object, sentence, remedy)
+	} else {
+		t.set(p.log, kind, object, sentence, remedy)
+	}
+	return kind
+}

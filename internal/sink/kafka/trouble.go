@@ -1,0 +1,165 @@
+package kafka
+
+import (
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+)
+
+// Trouble is one thing the producer waits for. The producer continues when the cause is fixed.
+type Trouble struct {
+	Kind wire.TroubleKind `json:"kind"`
+	// e.g. `topic "orders.events"`, `partition orders.events/3`, `broker 127.0.0.1:9092`
+	Object   string    `json:"object"`
+	Since    time.Time `json:"since"`
+	Sentence string    `json:"sentence"`           // what is wrong
+	Remedy   string    `json:"remedy"`             // what to do about it; empty where waiting is all
+	Commands []string  `json:"commands,omitempty"` // what to paste for it
+}
+
+// Wait is the trouble as /status lists it.
+func (t *Trouble) Wait() fault.Wait {
+	return fault.Wait{
+		Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Commands: t.Commands,
+		Since: t.Since,
+	}
+}
+
+// trouble is the present trouble of one object, nil kind for none. Guarded by the producer's lock.
+type trouble struct {
+	Trouble
+	echo bool // of another trouble that is already reported
+}
+
+// hear is set for a trouble that says no more than another one: it is not logged.
+func (t *trouble) hear(kind wire.TroubleKind, object, sentence string, remedy fault.Remedy) {
+	t.set(zap.NewNop(), kind, object, sentence, remedy)
+	t.echo = true
+}
+
+// speak lets the next set log a trouble that was only heard.
+func (t *trouble) speak() {
+	if t.echo {
+		*t = trouble{}
+	}
+}
+
+// set records the trouble; it keeps Since while the kind stays the same, and logs only the change.
+func (t *trouble) set(log *zap.Logger, kind wire.TroubleKind, object, sentence string,
+	remedy fault.Remedy,
+) {
+	if t.Kind == kind {
+		t.Sentence, t.Remedy, t.Commands = sentence, remedy.Next, remedy.Commands
+		return
+	}
+	t.echo = false
+	t.Trouble = Trouble{
+		Kind: kind, Object: object, Since: time.Now(), Sentence: sentence, Remedy: remedy.Next,
+		Commands: remedy.Commands,
+	}
+	fields := []zap.Field{
+		zap.String(logkey.Trouble, string(kind)), zap.String(logkey.Object, object),
+		zap.String(logkey.Reason, sentence), zap.String(logkey.Remedy, remedy.Next),
+	}
+	if len(remedy.Commands) > 0 {
+		fields = append(fields, zap.Strings(logkey.Commands, remedy.Commands))
+	}
+	log.Warn("waiting for kafka", fields...)
+}
+
+// resolve forgets the trouble.
+func (t *trouble) resolve(log *zap.Logger) {
+	if t.Kind == "" {
+		return
+	}
+	if t.echo {
+		log = zap.NewNop()
+	}
+	log.Info("kafka trouble is over", zap.String(logkey.Trouble, string(t.Kind)), zap.String(logkey.Object, t.Object),
+		zap.Duration(logkey.Lasted, time.Since(t.Since)))
+	*t = trouble{}
+}
+
+// Trouble returns what the producer waits for at this moment, empty when nothing is wrong. Short ones, such as a
+// leader that moves, show up too: look at Since.
+func (p *Producer) Trouble() []Trouble {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out, echoes []Trouble
+	add := func(t *trouble) {
+		switch {
+		case t.Kind == "":
+		case t.echo:
+			echoes = append(echoes, t.Trouble)
+		default:
+			out = append(out, t.Trouble)
+		}
+	}
+	add(&p.control.trouble)
+	add(&p.idTrouble)
+	if p.own != nil {
+		add(&p.own.trouble)
+	}
+	for _, b := range p.brokers {
+		if b.ready.first != nil || len(b.inflight) > 0 { // otherwise nothing waits for this broker
+			add(&b.trouble)
+		}
+	}
+	for _, t := range p.topics {
+		add(&t.trouble)
+		if t.absent && t.trouble.Kind != "" {
+			continue // its partitions wait for nothing besides
+		}
+		if t.unplaced != nil {
+			add(&t.unplaced.trouble)
+		}
+		for _, part := range t.partitions {
+			add(&part.trouble)
+		}
+	}
+	if t := p.tokens(); t.Kind != "" {
+		echoes = append(echoes, t.Trouble) // a connection that waits for it says the same
+	}
+	for _, e := range echoes {
+		if !slices.ContainsFunc(out, func(t Trouble) bool { return t.Kind == e.Kind }) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// reported reports whether the trouble with connections is already reported by another trouble that a single broker
+// causes: its own, that of the control connection and that of the coordinators. With several brokers they mean
+// different things.
+func (p *Producer) reported(t *trouble, kind wire.TroubleKind) bool {
+	if len(p.control.addrs) > 1 {
+		return false
+	}
+	other := func(o *trouble) bool { return o != t && o.Kind == kind && !o.echo }
+	if other(&p.control.trouble) || p.own != nil && other(&p.own.trouble) {
+		return true
+	}
+	for _, b := range p.brokers {
+		if other(&b.trouble) {
+			return true
+		}
+	}
+	return false
+}
+
+// tokens is the trouble with the source of tokens for SASL, which connections that are open outlive for a while.
+func (p *Producer) tokens() *trouble {
+	t, err := &p.tokenTrouble, p.cfg.SASL.Lacking()
+	if err == nil {
+		t.resolve(p.log)
+		return t
+	}
+	const object = "token for Kafka"
+	t.set(p.log, err.Kind, object, wire.Sentences(object, err), fault.Do(err.Remedy))
+	return t
+}

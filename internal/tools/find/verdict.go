@@ -1,0 +1,197 @@
+package find
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+)
+
+// Verdict is one word for where an event is.
+type Verdict string
+
+// The verdicts.
+const (
+	Published    Verdict = "published"     // in Kafka
+	DeadLettered Verdict = "dead_lettered" // in the dead-letter topic alone
+	Bad          Verdict = "bad_row"       // the row cannot become a record
+	Waiting      Verdict = "waiting"       // committed; the relay may still publish it
+	Missing      Verdict = "missing"       // committed; the relay is past it, and Kafka does not have it
+	Unsearched   Verdict = "unsearched"    // the row is there, and Kafka could not be searched
+	Unknown      Verdict = "unknown"       // neither a row nor a record
+)
+
+// judge sets the verdict, its sentence and the next step.
+func (r *Report) judge() {
+	for _, of := range []func(*Report) bool{published, deadLettered, badRow, unsearched, nowhere, waiting} {
+		if of(r) {
+			return
+		}
+	}
+	r.Verdict = Missing
+	r.Sentence = "The row is committed, the relay is past it, and " + r.where() + " does not have it."
+	r.do(fault.Do("The topic's retention or compaction may have removed the record, or the row was written while its "+
+		"table was not in the publication. See what is missing, then publish it.",
+		"cdc-outbox repair --dry-run", "cdc-outbox replay --id "+r.quoted()))
+}
+
+func (r *Report) do(next fault.Remedy) { r.Next, r.Commands = next.Next, next.Commands }
+
+// quoted is the id for a shell.
+func (r *Report) quoted() string {
+	id := r.ID
+	if id == "" && len(r.Rows) > 0 {
+		id = r.Rows[0].EventID
+	}
+	if strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:") == "" {
+		return id
+	}
+	return "'" + strings.ReplaceAll(fault.Printable(id), "'", `'\''`) + "'"
+}
+
+func (r *Report) where() string {
+	if len(r.Kafka.Topics) == 1 {
+		return "topic " + r.Kafka.Topics[0]
+	}
+	return "Kafka"
+}
+
+func published(r *Report) bool {
+	if len(r.Records) == 0 {
+		return false
+	}
+	r.Verdict = Published
+	first := r.Records[0]
+	at := fmt.Sprintf("topic %s, partition %d, offset %d", first.Topic, first.Partition, first.Offset)
+	if r.Key != "" {
+		last := r.Records[len(r.Records)-1]
+		r.Sentence = fmt.Sprintf("Kafka has %s with the key, the last in topic %s, partition %d, offset %d.",
+			human.Counted(int64(len(r.Records))+r.More, "record", "records"), last.Topic, last.Partition, last.Offset)
+		absent := 0
+		for i := range r.Rows {
+			if !r.Rows[i].InKafka {
+				absent++
+			}
+		}
+		if absent > 0 {
+			r.Sentence += fmt.Sprintf(" %d of the rows with the key were not found there.", absent)
+			r.do(fault.Do("Ask for one of the events.", "cdc-outbox find "+r.firstAbsent()))
+		}
+		return true
+	}
+	replayed, plain := 0, 0
+	for i := range r.Records {
+		if r.Records[i].Replayed != "" {
+			replayed++
+		} else {
+			plain++
+		}
+	}
+	r.Sentence = "Published: " + at + "."
+	switch {
+	case plain > 1:
+		r.Sentence = fmt.Sprintf("Published %d times, the first time at %s. A repeat follows a crash or a takeover; "+
+			"consumers recognise it by the id.", plain, at)
+	case plain == 1 && replayed > 0:
+		r.Sentence += fmt.Sprintf(" It was replayed %s.", times(replayed))
+	case plain == 0:
+		r.Sentence = "Published by a replay or a repair: " + at + "."
+	}
+	return true
+}
+
+func (r *Report) firstAbsent() string {
+	for i := range r.Rows {
+		if !r.Rows[i].InKafka {
+			of := Report{ID: r.Rows[i].EventID}
+			return of.quoted()
+		}
+	}
+	return ""
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func deadLettered(r *Report) bool {
+	if len(r.Letters) == 0 {
+		return false
+	}
+	l := r.Letters[len(r.Letters)-1]
+	r.Verdict = DeadLettered
+	r.Sentence = fmt.Sprintf("Dead-lettered at %s: %s (%s).", human.Time(l.Written), l.Detail, l.Reason)
+	show := "cdc-outbox dead-letter show " + r.quoted()
+	if l.State == deadletter.Retried {
+		r.Sentence += fmt.Sprintf(" It was retried at %s, and %s does not have it any more.",
+			human.Time(l.RetriedAt), r.where())
+		r.do(fault.Do("Look at the letter.", show))
+		return true
+	}
+	r.do(fault.Do("Look at the letter, fix the cause, and publish it.", show,
+		"cdc-outbox dead-letter retry "+r.quoted()))
+	return true
+}
+
+func badRow(r *Report) bool {
+	if len(r.Rows) == 0 || r.Rows[0].Bad == "" {
+		return false
+	}
+	r.Verdict = Bad
+	r.Sentence = fmt.Sprintf("The row cannot become a record: %s. The policy for it is %s.", r.Rows[0].Bad,
+		r.Rows[0].Policy)
+	if r.Rows[0].Policy == "halt" {
+		r.do(fault.Do("See whether the relay has halted at it.", "cdc-outbox status --why"))
+	}
+	return true
+}
+
+func unsearched(r *Report) bool {
+	if r.Complete {
+		return false
+	}
+	r.Verdict = Unsearched
+	r.Sentence = "The row is committed. Whether Kafka has it is not known."
+	if len(r.Rows) == 0 {
+		r.Sentence = "No table has the row. Whether Kafka has the event is not known."
+	}
+	r.do(fault.Do("Make the listed places readable, and ask again."))
+	return true
+}
+
+func nowhere(r *Report) bool {
+	if len(r.Rows) > 0 {
+		return false
+	}
+	r.Verdict = Unknown
+	what := "this id"
+	if r.Key != "" {
+		what = "this key"
+	}
+	r.Sentence = fmt.Sprintf("No row and no record has %s. It was never committed, or its row was pruned and its "+
+		"record is past the topic's retention.", what)
+	r.do(fault.Do("Compare the id with the writer's log: a transaction that was rolled back leaves nothing."))
+	return true
+}
+
+func waiting(r *Report) bool {
+	switch {
+	case r.Slot != nil && r.Slot.Passed:
+		return false
+	case r.Slot == nil:
+		r.Sentence = "The row is committed and not in Kafka yet."
+	case !r.Slot.Active:
+		r.Sentence = fmt.Sprintf("The row is committed and not in Kafka: no process reads slot %q.", r.Slot.Name)
+	default:
+		r.Sentence = fmt.Sprintf("The row is committed and not in Kafka yet: the slot has %s left to confirm.",
+			human.Bytes(float64(r.Slot.UnconfirmedBytes)))
+	}
+	r.Verdict = Waiting
+	r.do(fault.Do("See what the relay waits for.", "cdc-outbox status --why"))
+	return true
+}

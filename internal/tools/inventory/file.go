@@ -1,0 +1,145 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+)
+
+// defaultSlot and defaultPublication are the defaults of their keys.
+const defaultSlot, defaultPublication = "cdc_outbox", "cdc_outbox"
+
+// File returns a configuration with comments, for the table with this name or, without a name, for the likeliest one.
+func (s *Survey) File(table string) (string, error) {
+	all := s.candidates()
+	chosen, err := s.choose(table, all)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("# yaml-language-server: $schema=https://raw.githubusercontent.com/cdc-outbox/cdc-outbox/main/docs/" +
+		"configuration.schema.json")
+	line("# Written by cdc-outbox config init, from what the database %s has.", shown(s.Database))
+	line("# Every other key has its default; docs/configuration.md has them all.")
+	line("# Next: cdc-outbox setup --dry-run, check, run.")
+	line("postgres:")
+	line("  # The connection string is a secret. Set CDC_OUTBOX_POSTGRES_DSN, or name a file that holds it:")
+	line("  # dsn: \"@/etc/cdc-outbox/dsn\"")
+	s.server(line)
+	if chosen == nil {
+		line("  # No table looks like an outbox. `cdc-outbox setup --table` creates this one:")
+		line("  tables: [public.outbox]")
+	} else {
+		line("  tables: [%s]", strconv.Quote(chosen.String()))
+		for _, other := range all {
+			if other.Table.Table != chosen.Table.Table {
+				line("  # %s looks like an outbox, too", shown(other.String()))
+			}
+		}
+	}
+	s.slotLines(line)
+	if chosen != nil && chosen.writer != nil {
+		line("# This looks like the outbox table of %s. docs/writers.md explains what follows; its topics and",
+			chosen.writer.Name)
+		line("# members of JSON are examples where the library leaves them to you.")
+		b.WriteString(chosen.writer.Router)
+	} else {
+		router(line, chosen)
+	}
+	line("kafka:")
+	line("  brokers: [127.0.0.1:9092]   # the database does not know them: write yours")
+	return b.String(), nil
+}
+
+// shown is a name of the database within a comment.
+func shown(name string) string { return fault.Printable(name) }
+
+// choose returns nil where no table was named and none looks like an outbox.
+func (s *Survey) choose(name string, all []match) (*match, error) {
+	if name == "" {
+		if len(all) == 0 {
+			return nil, nil
+		}
+		return &all[0], nil
+	}
+	wanted, err := identifier.ParseTable(name)
+	if err != nil {
+		return nil, fault.Usage("--table: "+err.Error(), "Write schema.table.")
+	}
+	at := slices.IndexFunc(s.Tables, func(t Table) bool { return t.Table == wanted })
+	if at < 0 {
+		return nil, fault.Usage("--table: the database has no table "+wanted.String(),
+			"cdc-outbox config init without --table finds tables that look like an outbox")
+	}
+	m := matchOf(s.Tables[at])
+	return &m, nil
+}
+
+// server names what has to change before the log can be read.
+func (s *Survey) server(line func(string, ...any)) {
+	if s.WALLevel != "logical" {
+		line("  # wal_level is %s, and must be logical, which needs a restart of the server:", s.WALLevel)
+		line("  #   ALTER SYSTEM SET wal_level = logical;")
+	}
+	if !s.Replication {
+		line("  # The role of this connection has no REPLICATION, so it can neither create a slot nor stream.")
+		line("  # `cdc-outbox setup --role cdc_outbox` creates a role that can.")
+	}
+}
+
+func (s *Survey) slotLines(line func(string, ...any)) {
+	line("  slot: %s", defaultSlot)
+	for _, x := range s.Slots {
+		state := "no process reads it"
+		if x.Active {
+			state = "a process reads it: take another name, unless that is a cdc-outbox"
+		}
+		line("  # exists: %s (%s), %s", shown(x.Name), shown(x.Plugin), state)
+	}
+	line("  publication: %s", defaultPublication)
+	for _, p := range s.Publications {
+		tables := "for some tables"
+		if p.AllTables {
+			tables = "for all tables"
+		}
+		line("  # exists: %s, %s", shown(p.Name), tables)
+	}
+}
+
+// router writes the columns that are not named as the default expects.
+func router(line func(string, ...any), m *match) {
+	line("router:")
+	if m != nil {
+		if m.debezium() {
+			line("  # These are the columns of Debezium's outbox event router. To have its records,")
+			line("  # too, see preset: debezium and cdc-outbox migrate debezium.")
+		}
+		columns(line, m)
+	}
+	line("  topic: \"${aggregate_type}.events\"")
+}
+
+func columns(line func(string, ...any), m *match) {
+	head := false
+	say := func(format string, args ...any) {
+		if !head {
+			line("  columns:")
+			head = true
+		}
+		line("    "+format, args...)
+	}
+	for _, r := range roles {
+		switch found := m.columns[r.key]; found {
+		case r.names[0]:
+		case "":
+			say("# %s: no column was recognized%s", r.key, map[bool]string{true: "; it may be absent"}[r.optional])
+		default:
+			say("%s: %s", r.key, strconv.Quote(found))
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package inventory
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
+)
+
+// Survey is what a database has.
+type Survey struct {
+	Database    string
+	WALLevel    string
+	Replication bool // the role may create a slot
+
+	Tables       []Table       // all tables of the database, without partitions
+	Slots        []Slot        // its logical slots
+	Publications []Publication // all of them
+}
+
+// Table is a table with the names of its columns.
+type Table struct {
+	identifier.Table
+	Columns []string
+}
+
+// Slot is a logical slot.
+type Slot struct {
+	Name, Plugin string
+	Active       bool
+}
+
+// Publication is a publication, and whether it is for all tables.
+type Publication struct {
+	Name      string
+	AllTables bool
+}
+
+// Look asks the database and changes nothing.
+func Look(ctx context.Context, dsn string) (*Survey, error) {
+	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox")
+	if err != nil {
+		return nil, err
+	}
+	defer postgres.CloseConn(conn)
+	s := &Survey{}
+	failed := func(what string, err error) (*Survey, error) {
+		return nil, &fault.Error{Kind: sqlstate.KindOf(sqlstate.Of(err)), Object: what, Err: err}
+	}
+	err = conn.QueryRow(ctx, `SELECT current_database(), current_setting('wal_level'),
+		(SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user)`).
+		Scan(&s.Database, &s.WALLevel, &s.Replication)
+	if err != nil {
+		return failed("database", err)
+	}
+	s.Tables, err = rows(ctx, conn, `SELECT n.nspname, c.relname, array_agg(a.attname::text ORDER BY a.attnum)
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+		WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^pg_'
+			AND n.nspname <> 'information_schema'
+		GROUP BY 1, 2 ORDER BY 1, 2`,
+		func(r pgx.CollectableRow) (t Table, err error) { return t, r.Scan(&t.Schema, &t.Name, &t.Columns) })
+	if err != nil {
+		return failed("tables", err)
+	}
+	s.Slots, err = rows(ctx, conn, `SELECT slot_name, plugin, active FROM pg_replication_slots
+		WHERE database = current_database() ORDER BY 1`,
+		func(r pgx.CollectableRow) (x Slot, err error) { return x, r.Scan(&x.Name, &x.Plugin, &x.Active) })
+	if err != nil {
+		return failed("replication slots", err)
+	}
+	s.Publications, err = rows(ctx, conn, `SELECT pubname, puballtables FROM pg_publication ORDER BY 1`,
+		func(r pgx.CollectableRow) (p Publication, err error) { return p, r.Scan(&p.Name, &p.AllTables) })
+	if err != nil {
+		return failed("publications", err)
+	}
+	return s, nil
+}
+
+func rows[T any](ctx context.Context, conn *pgx.Conn, sql string, scan pgx.RowToFunc[T]) ([]T, error) {
+	found, err := conn.Query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(found, scan)
+}

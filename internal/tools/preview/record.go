@@ -1,0 +1,141 @@
+package preview
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// Record is a row's record, or why the row cannot become one. It shares no memory with the row.
+type Record struct {
+	Table     string `json:"table"`
+	Topic     string `json:"topic,omitempty"`
+	Partition *int32 `json:"partition,omitempty"` // nil: the partition is chosen by the key
+
+	Key       *string    `json:"key"`
+	KeyBase64 []byte     `json:"key_base64,omitempty"` // in place of Key, where it is not a text
+	Timestamp *time.Time `json:"timestamp,omitempty"`
+	Headers   []Header   `json:"headers,omitempty"`
+
+	Value       *string `json:"value"` // null: a tombstone
+	ValueBase64 []byte  `json:"value_base64,omitempty"`
+
+	Position string  `json:"position,omitempty"` // commit LSN and index; empty where the row was read from the table
+	Bad      *BadRow `json:"bad_row,omitempty"`
+}
+
+// Header is a record's header.
+type Header struct {
+	Name        string  `json:"name"`
+	Value       *string `json:"value"`
+	ValueBase64 []byte  `json:"value_base64,omitempty"`
+}
+
+// BadRow is why a row cannot become a record.
+type BadRow struct {
+	EventID string        `json:"event_id"`
+	Reason  router.Reason `json:"reason"`
+	Detail  string        `json:"detail"`
+	Next    string        `json:"next"`
+	Policy  string        `json:"policy"` // what the relay does with it
+}
+
+// of is the record's copy for people.
+func of(table string, r *router.Record) *Record {
+	at := time.UnixMilli(r.Timestamp).UTC()
+	p := &Record{Table: table, Topic: r.Topic, Timestamp: &at}
+	if r.Partition >= 0 {
+		partition := r.Partition
+		p.Partition = &partition
+	}
+	p.Key, p.KeyBase64 = text(r.Key)
+	p.Value, p.ValueBase64 = text(r.Value)
+	for _, h := range r.Headers {
+		v, raw := text(h.Value)
+		p.Headers = append(p.Headers, Header{h.Key, v, raw})
+	}
+	return p
+}
+
+// text is a value as a text, or as bytes where it is none. A nil value is neither.
+func text(b []byte) (*string, []byte) {
+	switch {
+	case b == nil:
+		return nil, nil
+	case !utf8.Valid(b):
+		return nil, append([]byte{}, b...)
+	}
+	s := string(b)
+	return &s, nil
+}
+
+// routed makes the record of a row. The error is about the router's own questions to the catalogs, not about the row.
+func (o *Options) routed(table string, rec *router.Record, err error) (*Record, error) {
+	var bad *router.RowError
+	switch {
+	case errors.As(err, &bad):
+		return &Record{Table: table, Bad: &BadRow{
+			EventID: bad.EventID, Reason: bad.Reason, Detail: bad.Detail, Next: bad.Remedy,
+			Policy: string(o.Policies.For(bad.Reason)),
+		}}, nil
+	case err != nil:
+		return nil, err
+	}
+	return of(table, rec), nil
+}
+
+// JSON writes the record as a line of JSON.
+func (r *Record) JSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+// Text writes the record for a person, without what a terminal would obey.
+func (r *Record) Text(w io.Writer) error {
+	var b strings.Builder
+	line := func(label, value string) { fmt.Fprintf(&b, "%-10s  %s\n", label, value) }
+	line("table", fault.Printable(r.Table))
+	if r.Bad != nil {
+		line("event", fault.Printable(r.Bad.EventID))
+		line("bad row", fmt.Sprintf("%s (%s)", fault.Printable(r.Bad.Detail), r.Bad.Reason))
+		line("policy", r.Bad.Policy)
+		line("next", r.Bad.Next)
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
+	line("topic", fault.Printable(r.Topic))
+	partition := "chosen by the key"
+	if r.Partition != nil {
+		partition = fmt.Sprint(*r.Partition)
+	}
+	line("partition", partition)
+	line("key", shown(r.Key, r.KeyBase64))
+	line("timestamp", human.Stamp(*r.Timestamp))
+	label := "headers"
+	for _, h := range r.Headers {
+		line(label, fault.Printable(h.Name)+": "+shown(h.Value, h.ValueBase64))
+		label = ""
+	}
+	line("value", shown(r.Value, r.ValueBase64))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func shown(s *string, raw []byte) string {
+	switch {
+	case raw != nil:
+		return fmt.Sprintf("%d bytes that are not a text; --json has them in base64", len(raw))
+	case s == nil:
+		return "null"
+	}
+	return fault.Printable(*s)
+}

@@ -1,0 +1,138 @@
+// Package publish publishes a few records with the connector's producer, and knows of each record what became of it.
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// Publisher is a producer of its own, beside the connector's. Its methods are for one goroutine.
+type Publisher struct {
+	producer *kafka.Producer
+	stop     context.CancelFunc
+	ended    chan error
+	silence  func()
+
+	mu      sync.Mutex
+	since   time.Time // when the present records were begun with, zero for none
+	ticket  uint64
+	acked   map[uint64]bool
+	refused map[uint64]error
+}
+
+// New starts a producer. The caller closes it.
+func New(ctx context.Context, cfg kafka.Config, report progress.Reporter) (*Publisher, error) {
+	p := &Publisher{ended: make(chan error, 1), acked: map[uint64]bool{}, refused: map[uint64]error{}}
+	cfg.Acked, cfg.Refused = p.onAck, p.onRefusal
+	cfg.AwaitTopics = true // what was not taken is known not to be published
+	var err error
+	if p.producer, err = kafka.New(cfg); err != nil {
+		return nil, err
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	p.stop = stop
+	go func() { p.ended <- p.producer.Run(run) }()
+	p.silence = report.Wait(p.waits)
+	return p, nil
+}
+
+// Close ends the producer. What is in flight is given up.
+func (p *Publisher) Close() {
+	p.silence()
+	p.stop()
+	<-p.ended
+}
+
+func (p *Publisher) onAck(d kafka.Delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range d.Tickets {
+		p.acked[t] = true
+	}
+}
+
+// onRefusal drops the record; its outcome says why.
+func (p *Publisher) onRefusal(r kafka.Refusal) kafka.Resolution {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refused[r.Ticket] = fmt.Errorf("topic %q refuses the record of %d bytes (%s)", r.Topic, r.Bytes, r.Reason)
+	return kafka.Resolution{Action: kafka.Drop}
+}
+
+// Outcome is what became of a record.
+type Outcome struct {
+	Err     error // why it was not published
+	Unknown bool  // despite Err, it may be published
+}
+
+// Publish sends the records and waits for an outcome of each.
+func (p *Publisher) Publish(ctx context.Context, records []*router.Record, timeout time.Duration) []Outcome {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	p.setSince(time.Now())
+	defer p.setSince(time.Time{})
+	out := make([]Outcome, len(records))
+	tickets := make([]uint64, len(records))
+	for i, rec := range records {
+		p.ticket++
+		tickets[i] = p.ticket
+		out[i].Err = p.producer.Produce(ctx, rec, p.ticket)
+		var refused *kafka.RefusedError
+		if out[i].Err != nil && !errors.As(out[i].Err, &refused) {
+			out[i].Err = p.explain(out[i].Err)
+		}
+	}
+	drained := p.producer.Drain(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, t := range tickets {
+		switch {
+		case out[i].Err != nil: // nothing was taken
+		case p.refused[t] != nil:
+			out[i].Err = p.refused[t]
+		case !p.acked[t]:
+			out[i] = Outcome{Err: p.explain(drained), Unknown: true}
+		}
+		delete(p.acked, t)
+		delete(p.refused, t)
+	}
+	return out
+}
+
+func (p *Publisher) setSince(t time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.since = t
+}
+
+// waits is what Kafka lacks to take the records.
+func (p *Publisher) waits() (string, time.Time) {
+	p.mu.Lock()
+	since := p.since
+	p.mu.Unlock()
+	if since.IsZero() {
+		return "", since
+	}
+	for _, t := range p.producer.Trouble() {
+		return t.Object + ": " + t.Sentence, since
+	}
+	return "Kafka to acknowledge", since
+}
+
+// explain names what Kafka lacks, rather than the time that ran out over it.
+func (p *Publisher) explain(err error) error {
+	for _, t := range p.producer.Trouble() {
+		return fmt.Errorf("%s %s", t.Wait().Sentence(), t.Wait().Remedy())
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("Kafka did not acknowledge within --timeout")
+	}
+	return err
+}

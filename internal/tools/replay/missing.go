@@ -1,0 +1,180 @@
+package replay
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// survey notes the ids of all rows and the topics they lead to.
+func (r *repair) survey(ctx context.Context) error {
+	for i, t := range r.report.Tables {
+		err := r.each(ctx, i, func() { t.Rows++; t.Unrouted++ }, func(found foundRow) error {
+			t.Rows++
+			if t.Rows%stepRecords == 0 {
+				r.o.Progress.Step(progress.Step{What: "reading table " + t.Table, Done: t.Rows, Unit: "rows"})
+			}
+			r.leads[found.topic] = true
+			r.absent[found.hash] = struct{}{}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// name counts what is missing, by table, and names some of it.
+func (r *repair) name(ctx context.Context) error {
+	if len(r.absent) == 0 {
+		return nil
+	}
+	for i, t := range r.report.Tables {
+		err := r.each(ctx, i, func() {}, func(found foundRow) error {
+			if _, missing := r.absent[found.hash]; missing {
+				if t.Missing++; len(t.Examples) < examples {
+					t.Examples = append(t.Examples, found.key.ID)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strikeOff takes out what Kafka has. The doubts are why something that is not there may have been there.
+func (r *repair) strikeOff(ctx context.Context) (doubts []error, err error) {
+	consumer, err := reader.New(r.o.Kafka.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	defer consumer.Close()
+	defer r.o.Progress.Wait(progress.Reading(consumer))()
+	for topic := range r.leads {
+		spans, err := consumer.Spans(ctx, topic)
+		if errors.Is(err, reader.ErrNoTopic) {
+			continue // it holds none
+		}
+		if err != nil {
+			return nil, err
+		}
+		compacted, known, err := consumer.Compacted(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		if compacted || !known {
+			doubts = append(doubts, inDoubt(topic, compacted))
+		}
+		r.toRead += offsetsIn(spans)
+		for _, span := range spans {
+			doubt, err := r.strike(ctx, consumer, span)
+			if err != nil {
+				return nil, err
+			}
+			if doubt != nil {
+				doubts = append(doubts, doubt)
+			}
+		}
+	}
+	return doubts, nil
+}
+
+func inDoubt(topic string, compacted bool) error {
+	f := &fault.Error{
+		Kind: fault.Operator, Object: fmt.Sprintf("topic %q", topic), Err: errors.New(
+			"it is compacted: of each key Kafka keeps the last record only, so what is not there may have been " +
+				"published and removed",
+		),
+		Next:     "Publish all that is missing, whether it was there or not.",
+		Commands: []string{"cdc-outbox repair --yes-publish-twice"},
+	}
+	if !compacted {
+		f.Err = errors.New(
+			"it is not known whether it is compacted, because the user may not read its configuration; then what is " +
+				"not there may have been published and removed",
+		)
+		f.Next = "Let the user read the topic's configuration. Where you know that the topic is not compacted, run " +
+			"`cdc-outbox repair --yes-publish-twice` instead."
+		f.Commands = []string{"kafka-acls.sh --add --operation DescribeConfigs --topic " + topic}
+	}
+	return f
+}
+
+// strike takes out what a partition has.
+func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reader.Span) (doubt, err error) {
+	object, first := fmt.Sprintf("topic %q partition %d", span.Topic, span.Partition), true
+	since := r.tables[0].Since()
+	for m, err := range consumer.Messages(ctx, span) {
+		if err != nil {
+			return nil, err
+		}
+		// Retention has begun to remove records here: what it removed must not be taken for lost.
+		if oldest := time.UnixMilli(m.Timestamp); first && span.From > 0 && since.Before(oldest) {
+			doubt = &fault.Error{
+				Kind: fault.Operator, Object: object, Err: fmt.Errorf(
+					"its records begin at %s; older ones were removed, and count as missing",
+					human.Time(oldest),
+				),
+				Next: "Repair what is newer. To publish all that is missing, whether it was there or not, run " +
+					"`cdc-outbox repair --yes-publish-twice` instead.",
+				Commands: []string{
+					"cdc-outbox repair --since " + human.Time(oldest.Add(time.Minute)),
+				},
+			}
+		}
+		first = false
+		if r.read++; r.read%stepRecords == 0 {
+			r.o.Progress.Step(progress.Step{
+				What: "reading topic " + span.Topic, Done: r.read, Total: r.toRead, About: true, Unit: "records",
+			})
+		}
+		id, ok := m.Header("id")
+		if !ok {
+			id, ok = m.Header("ce_id")
+		}
+		if ok { // the rest is another producer's, or from before there were ids
+			delete(r.absent, hashID(id))
+		}
+	}
+	if first && span.From > 0 && since.IsZero() {
+		doubt = &fault.Error{
+			Kind: fault.Operator, Object: object, Err: errors.New(
+				"all of its records were removed, and count as missing",
+			),
+			Next: "Name with --since a time from which on no topic has lost records to retention. Or publish all " +
+				"that is missing, whether it was there or not.",
+			Commands: []string{"cdc-outbox repair --yes-publish-twice"},
+		}
+	}
+	return doubt, nil
+}
+
+// hashID keeps ids of any length in 16 bytes each.
+func hashID(id []byte) [16]byte {
+	sum := sha256.Sum256(id)
+	return [16]byte(sum[:16])
+}
+
+// idHeader is the event's id as the records of the topic have it.
+func idHeader(rec *router.Record) ([]byte, bool) {
+	for _, name := range []string{"id", "ce_id"} {
+		for i := range rec.Headers {
+			if rec.Headers[i].Key == name {
+				return rec.Headers[i].Value, true
+			}
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,296 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/publish"
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// caughtUpLimit is how long a repair waits for the connector, so that what is still in flight does not count as
+// missing.
+const caughtUpLimit = 2 * time.Minute
+
+// startLimit is how long a repair waits for a connector to read the slot. A remedy that ends in a repair is pasted at
+// once, and a connector that stays for an operator looks again within seconds.
+const startLimit = 20 * time.Second
+
+// RepairOptions are what a repair is.
+type RepairOptions struct {
+	Pace
+	Run    string    // its id; it sorts by time
+	Since  time.Time // zero for all rows
+	Topics []string  // where to look for records besides the topics that rows lead to
+	Twice  bool      // publish what the topics do not hold, although they may have held it
+
+	DSN    string
+	Admin  setup.Config // at least one table
+	Kafka  kafka.Config
+	Router router.Router
+
+	Progress progress.Reporter
+}
+
+// RepairReport is what a repair did.
+type RepairReport struct {
+	Found     bool // it is known what is missing; otherwise the rest says nothing yet
+	Tables    []*Repaired
+	Published int64
+	Examples  []string // rows that could not be published, and why
+}
+
+// Repaired is what a repair did about a table.
+type Repaired struct {
+	Table     string   `json:"table"`
+	Rows      int64    `json:"rows"`
+	Unrouted  int64    `json:"not_routed"` // rows that make no record
+	Missing   int64    `json:"missing"`
+	Published int64    `json:"published_again"`
+	Examples  []string `json:"examples"` // ids
+}
+
+// Missing returns the number of rows that Kafka does not have.
+func (r *RepairReport) Missing() (n int64) {
+	for _, t := range r.Tables {
+		n += t.Missing
+	}
+	return n
+}
+
+// Repair publishes the rows that no topic has. The report is nil where it failed before it had begun.
+func Repair(ctx context.Context, o RepairOptions) (*RepairReport, error) {
+	o.SkipBad = true
+	r, err := newRepair(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	err = r.find(ctx)
+	if err == nil && !o.DryRun {
+		err = r.publishMissing(ctx)
+	}
+	r.report.Published, r.report.Examples = r.publisher.rows, r.publisher.examples
+	return &r.report, err
+}
+
+// repair is a repair at work.
+type repair struct {
+	o         *RepairOptions
+	publisher *publisher
+	tables    []*outboxtable.Rows
+	report    RepairReport
+	leads     map[string]bool       // topics that rows lead to
+	read      int64                 // records of Kafka
+	toRead    int64                 // offsets of the topics that were begun
+	absent    map[[16]byte]struct{} // hashes of the ids, as records have them, that were not found in Kafka
+}
+
+// newRepair holds a lock on a session of its own until close.
+func newRepair(ctx context.Context, o *RepairOptions) (*repair, error) {
+	r := &repair{o: o, leads: map[string]bool{}, absent: map[[16]byte]struct{}{}}
+	r.publisher = &publisher{Pace: o.Pace, run: o.Run, router: o.Router, began: time.Now(), topics: map[string]*Topic{}}
+	for _, name := range o.Topics {
+		r.leads[name] = true
+	}
+	for _, t := range o.Admin.Tables {
+		rows, err := outboxtable.Open(ctx, o.DSN, o.Admin, t, outboxtable.Filter{Since: o.Since})
+		if err != nil {
+			r.close()
+			return nil, err
+		}
+		sayOrder(o.Progress, rows)
+		r.tables = append(r.tables, rows)
+		r.report.Tables = append(r.report.Tables, &Repaired{Table: t.String(), Examples: []string{}})
+	}
+	alone, err := r.tables[0].Alone(ctx, "cdc-outbox repair "+o.Admin.Slot)
+	if err == nil && !alone {
+		err = &fault.Error{
+			Kind: fault.Operator, Object: "repair",
+			Err: errors.New(
+				"another one is at work for this slot; each would publish what the other does",
+			), Next: "Wait for its end.",
+		}
+	}
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *repair) close() {
+	for _, rows := range r.tables {
+		rows.Close()
+	}
+}
+
+// find decides what is missing. The tables come first, then Kafka: this run ignores a row that is written in between.
+func (r *repair) find(ctx context.Context) error {
+	if err := r.survey(ctx); err != nil {
+		return err
+	}
+	if err := r.awaitConnector(ctx); err != nil {
+		return err
+	}
+	doubts, err := r.strikeOff(ctx)
+	if err != nil {
+		return err
+	}
+	r.report.Found = true
+	if err := r.name(ctx); err != nil {
+		return err
+	}
+	if len(doubts) == 0 {
+		return nil
+	}
+	if r.o.Twice || r.report.Missing() == 0 {
+		for _, d := range doubts {
+			r.o.Progress.Say(d.Error())
+		}
+		return nil
+	}
+	return doubts[0]
+}
+
+// awaitConnector waits for what is in flight. Rows that a stopped connector is going to publish would come twice.
+func (r *repair) awaitConnector(ctx context.Context) error {
+	stop := r.o.Progress.Wait(progress.For("the connector to publish what is committed"))
+	start := startLimit
+	if r.o.DryRun {
+		start = 0
+	}
+	done, err := setup.AwaitCaughtUp(ctx, r.o.DSN, r.o.Admin, caughtUpLimit, start)
+	stop()
+	if err != nil || done {
+		return err
+	}
+	if r.o.DryRun {
+		r.o.Progress.Say(
+			"The connector does not run or has not caught up: what it is still going to publish counts as missing " +
+				"here.",
+		)
+		return nil
+	}
+	return &fault.Error{
+		Kind: fault.Operator, Object: "connector",
+		Err: errors.New(
+			"it does not run or has not caught up, so what is missing cannot be distinguished from what it is " +
+				"still going to " +
+				"publish",
+		),
+		Next: "Start it, wait until `cdc-outbox status` shows it streaming, then run repair again.",
+	}
+}
+
+// publishMissing publishes what find has found.
+func (r *repair) publishMissing(ctx context.Context) (err error) {
+	if r.report.Missing() == 0 {
+		return nil
+	}
+	if r.publisher.sender, err = publish.New(ctx, r.o.Kafka, r.o.Progress); err != nil {
+		return err
+	}
+	defer r.publisher.sender.Close()
+	for i := range r.tables {
+		if err := r.publish(ctx, i); err != nil {
+			return err
+		}
+	}
+	if bad := r.publisher.bad; bad > 0 {
+		return &fault.Error{
+			Kind: fault.Operator, Object: "repair", Err: errors.New(
+				notPublished(bad),
+			), Next: "Their reasons are above.",
+		}
+	}
+	return nil
+}
+
+// publish publishes the rows of a table that are missing. To a consumer that keeps the last position of each key they
+// must not look older than what it has: they get the position in front of the end of the log, at which no commit can
+// be, since records of the log begin at multiples of 8.
+func (r *repair) publish(ctx context.Context, table int) error {
+	end, err := r.tables[table].WALEnd(ctx)
+	if err != nil {
+		return err
+	}
+	p := r.publisher
+	p.place = end - 1
+	before := p.rows
+	err = r.each(ctx, table, func() {}, func(found foundRow) error {
+		if _, missing := r.absent[found.hash]; !missing {
+			return nil
+		}
+		full, err := p.Add(found.Row)
+		if full {
+			err = errors.Join(r.flush(ctx), err)
+		}
+		return err
+	})
+	if err == nil {
+		err = r.flush(ctx)
+	}
+	r.report.Tables[table].Published = p.rows - before
+	return err
+}
+
+func (r *repair) flush(ctx context.Context) error {
+	if _, err := r.publisher.Flush(ctx); err != nil {
+		return err
+	}
+	r.o.Progress.Step(progress.Step{
+		What: "repair", Done: r.publisher.rows, Total: r.report.Missing(), Unit: "rows published",
+	})
+	return nil
+}
+
+// foundRow is a row of a table with what identifies its record.
+type foundRow struct {
+	Row
+	key   outboxtable.Key
+	topic string
+	hash  [16]byte // of the id that the record has
+}
+
+// each routes the rows of a table. A row that makes no record is counted by bad.
+func (r *repair) each(ctx context.Context, table int, bad func(), take func(foundRow) error) error {
+	var after *outboxtable.Key
+	for more := true; more; {
+		var err error
+		more, err = r.tables[table].Page(ctx, after, pageSize(r.o.Rate), func(
+			rel *pgoutput.Relation, tuple pgoutput.Tuple, key outboxtable.Key,
+		) error {
+			after = &key
+			rec, err := r.publisher.route(rel, tuple)
+			var no *router.RowError
+			if errors.As(err, &no) {
+				bad()
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			id, ok := idHeader(rec)
+			if !ok {
+				return &fault.Error{
+					Kind: fault.Config, Object: "repair", Err: errors.New(
+						"records have no header with an id, so what Kafka has cannot be compared",
+					),
+				}
+			}
+			return take(foundRow{Row: Row{Relation: rel, Tuple: tuple}, key: key, topic: rec.Topic, hash: hashID(id)})
+		})
+		if err != nil {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+	return nil
+}

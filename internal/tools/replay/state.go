@@ -1,0 +1,127 @@
+package replay
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
+)
+
+// State is how far a run is: everything up to Key is acknowledged by Kafka. The file holds ids and times, no payloads.
+type State struct {
+	Run     string           `json:"run"`
+	Options Choice           `json:"options"`
+	Until   time.Time        `json:"until"`  // the start of the run where no other time was given
+	Source  int              `json:"source"` // which of postgres.tables, or of --from-archive
+	Key     *outboxtable.Key `json:"key"`    // the last row of it that is done
+	Rows    int64            `json:"rows"`
+
+	FileRows int64 `json:"file_rows"` // of an archive: rows that are done
+	Done     bool  `json:"done"`
+
+	Spans    []span `json:"spans,omitempty"`    // by position: what is still to be read of the topics
+	Repeated int64  `json:"repeated,omitempty"` // records that repeat others
+	Unplaced int64  `json:"unplaced,omitempty"` // records without a position
+	Absent   int64  `json:"absent,omitempty"`   // events that no table has any more
+
+	path    string
+	refused int64 // rows that could not be published, of this part of the run
+}
+
+// openState reads the state of an interrupted run, or begins one.
+func openState(o *Options) (*State, error) {
+	s := &State{Run: o.Run, Options: o.Choice, path: o.Resume}
+	if s.path == "" {
+		return s, nil
+	}
+	text, err := os.ReadFile(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, s.save() // that the file cannot be written is better known now
+	}
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Config, Object: "--resume", Err: err}
+	}
+	var was State
+	if err := json.Unmarshal(text, &was); err != nil || was.Run == "" {
+		return nil, fault.Usage(
+			"the file of --resume is not a state of a replay", "name another file, which need not exist",
+		)
+	}
+	now, err := json.Marshal(o.Choice)
+	if err != nil {
+		return nil, err
+	}
+	var asked Choice
+	if err := json.Unmarshal(now, &asked); err != nil {
+		return nil, err
+	}
+	if !reflect.DeepEqual(was.Options, asked) {
+		return nil, fault.Usage(
+			"the file of --resume belongs to a run that chose other rows or another topic",
+			"give the same flags as then, or another file",
+		)
+	}
+	was.path = s.path
+	return &was, nil
+}
+
+// place says how far the present source is read.
+func (s *State) place() string {
+	for _, span := range s.Spans {
+		if span.From < span.End {
+			return fmt.Sprintf(
+				"up to offset %d of %d in topic %s, partition %d", span.From, span.End, span.Topic, span.Partition,
+			)
+		}
+	}
+	if s.Key != nil && s.Key.Timestamp != nil {
+		return "up to " + *s.Key.Timestamp
+	}
+	return ""
+}
+
+// save replaces the file as a whole: a crash leaves the old state or the new state.
+func (s *State) save() error {
+	if s.path == "" {
+		return nil
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if err := writeWhole(s.path, append(text, '\n')); err != nil {
+		return &fault.Error{
+			Kind: fault.Operator, Object: "--resume", Err: fmt.Errorf("the state cannot be written: %w", err),
+		}
+	}
+	return nil
+}
+
+// writeWhole writes a file beside the old one, to the disk, and puts it in its place.
+func writeWhole(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
