@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
@@ -161,6 +162,11 @@ func (c *Cluster) Addrs() []string {
 		addrs = append(addrs, b.addr)
 	}
 	return addrs
+}
+
+// Inside makes another client that goes past Advertise, with options of its own. Close it.
+func (c *Cluster) Inside(opts ...kgo.Opt) (*kafkaclient.Client, error) {
+	return kafkaclient.New(c.direct(), opts...)
 }
 
 // direct are the addresses of the listener between brokers.
