@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ const root = ".."
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/clouds/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/clouds/*.md", "docs/decisions/*.md"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
 		require.NotEmpty(t, paths)
@@ -92,11 +93,39 @@ func TestIndexListsEveryPage(t *testing.T) {
 	for page := range texts {
 		name, err := filepath.Rel(filepath.Join(root, "docs"), page)
 		require.NoError(t, err)
-		if name == "README.md" || strings.HasPrefix(name, "..") {
+		if name == "README.md" || strings.HasPrefix(name, "..") || decisionPage.MatchString(filepath.ToSlash(name)) {
 			continue
 		}
 		require.Contains(t, index, "]("+filepath.ToSlash(name)+")", "docs/README.md does not list %s", name)
 	}
+}
+
+var (
+	decisionPage = regexp.MustCompile(`^decisions/(\d{3})-[a-z0-9-]+\.md$`)
+	decisionHead = regexp.MustCompile(`^# (\d+)\. (.*)\n\nDate: (\d{4}-\d\d-\d\d)\. Status: (.*)\.\n\n`)
+)
+
+// TestIndexOfDecisions holds the table in docs/decisions to the pages: number, title, date and status of each.
+func TestIndexOfDecisions(t *testing.T) {
+	texts := pages(t)
+	index := texts[filepath.Join(root, "docs", "decisions", "README.md")]
+	require.NotEmpty(t, index)
+	found := 0
+	for page, text := range texts {
+		name, err := filepath.Rel(filepath.Join(root, "docs"), page)
+		require.NoError(t, err)
+		number := decisionPage.FindStringSubmatch(filepath.ToSlash(name))
+		if number == nil {
+			continue
+		}
+		found++
+		head := decisionHead.FindStringSubmatch(text)
+		require.NotNil(t, head, "%s begins with its number and title, and a line with date and status", name)
+		require.Equal(t, strings.TrimLeft(number[1], "0"), head[1], name)
+		row := fmt.Sprintf("| %s | [%s](%s) | %s | %s |", head[1], head[2], filepath.Base(name), head[3], head[4])
+		require.Contains(t, index, row, "the index of the decisions")
+	}
+	require.Equal(t, found, strings.Count(index, "\n| ")-1, "rows of the index, its head left out")
 }
 
 func TestMakeTargetsExist(t *testing.T) {
