@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ const root = ".."
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/clouds/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/clouds/*.md", "docs/decisions/*.md"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
 		require.NotEmpty(t, paths)
@@ -92,11 +93,39 @@ func TestIndexListsEveryPage(t *testing.T) {
 	for page := range texts {
 		name, err := filepath.Rel(filepath.Join(root, "docs"), page)
 		require.NoError(t, err)
-		if name == "README.md" || strings.HasPrefix(name, "..") {
+		if name == "README.md" || strings.HasPrefix(name, "..") || decisionPage.MatchString(filepath.ToSlash(name)) {
 			continue
 		}
 		require.Contains(t, index, "]("+filepath.ToSlash(name)+")", "docs/README.md does not list %s", name)
 	}
+}
+
+var (
+	decisionPage = regexp.MustCompile(`^decisions/(\d{3})-[a-z0-9-]+\.md$`)
+	decisionHead = regexp.MustCompile(`^# (\d+)\. (.*)\n\nDate: (\d{4}-\d\d-\d\d)\. Status: (.*)\.\n\n`)
+)
+
+// TestIndexOfDecisions holds the table in docs/decisions to the pages: number, title, date and status of each.
+func TestIndexOfDecisions(t *testing.T) {
+	texts := pages(t)
+	index := texts[filepath.Join(root, "docs", "decisions", "README.md")]
+	require.NotEmpty(t, index)
+	found := 0
+	for page, text := range texts {
+		name, err := filepath.Rel(filepath.Join(root, "docs"), page)
+		require.NoError(t, err)
+		number := decisionPage.FindStringSubmatch(filepath.ToSlash(name))
+		if number == nil {
+			continue
+		}
+		found++
+		head := decisionHead.FindStringSubmatch(text)
+		require.NotNil(t, head, "%s begins with its number and title, and a line with date and status", name)
+		require.Equal(t, strings.TrimLeft(number[1], "0"), head[1], name)
+		row := fmt.Sprintf("| %s | [%s](%s) | %s | %s |", head[1], head[2], filepath.Base(name), head[3], head[4])
+		require.Contains(t, index, row, "the index of the decisions")
+	}
+	require.Equal(t, found, strings.Count(index, "\n| ")-1, "rows of the index, its head left out")
 }
 
 func TestMakeTargetsExist(t *testing.T) {
@@ -180,14 +209,12 @@ func testFunctions(t *testing.T) map[string][]testFunction {
 
 var requirement = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`)
 
-// TestDependenciesHaveReasons: ARCHITECTURE.md names each module that the product requires directly.
+// TestDependenciesHaveReasons: dependencies.md names each module that the product requires directly.
 func TestDependenciesHaveReasons(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)
-	page, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	table, err := os.ReadFile("dependencies.md")
 	require.NoError(t, err)
-	_, table, ok := strings.Cut(string(page), "## Dependencies, each with its reason")
-	require.True(t, ok)
 	found := requirement.FindAllStringSubmatch(string(b), -1)
 	require.NotEmpty(t, found)
 	for _, m := range found {
@@ -199,41 +226,37 @@ func TestDependenciesHaveReasons(t *testing.T) {
 		if exporters, ok := strings.CutPrefix(name, "go.opentelemetry.io/otel/"); ok {
 			name = exporters[strings.LastIndex(exporters, "/")+1:]
 		}
-		require.Contains(t, table, name, "no reason for %s", m[1])
+		require.Contains(t, string(table), name, "no reason for %s", m[1])
 	}
 }
 
-var mapped = regexp.MustCompile("`([a-z][a-z0-9/.-]*)`")
+var (
+	house  = regexp.MustCompile("`([a-z][a-z0-9/-]*)`")
+	drawn  = regexp.MustCompile(`[a-z][a-z/-]+`)
+	arrows = regexp.MustCompile(`[│─┌┐└┘├┤┬┴┼▶◀▼▲\d]`)
+)
 
-// TestMapNamesEveryPackage: ARCHITECTURE.md's map lists each package of the product, and nothing that does not exist.
-func TestMapNamesEveryPackage(t *testing.T) {
+// TestHousesAreListed: each package of the product is in a house of ARCHITECTURE.md's table, each house exists, and
+// the picture shows all houses with code of the product.
+func TestHousesAreListed(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
 	require.NoError(t, err)
-	_, text, _ := strings.Cut(string(page), "## The map")
-	text, _, ok := strings.Cut(text, "**Modules.**")
+	_, text, _ := strings.Cut(string(page), "## The houses")
+	text, _, ok := strings.Cut(text, "\n## ")
 	require.True(t, ok)
-	listed, leaves := map[string]bool{}, false
+	picture := drawn.FindAllString(arrows.ReplaceAllString(strings.Split(text, "```")[1], " "), -1)
+	listed := map[string]bool{}
 	for _, line := range strings.Split(text, "\n") {
-		leaves = strings.HasPrefix(line, "**Leaves**") || leaves && line != ""
-		cells := strings.Split(line, "|")
-		first := line
-		if len(cells) > 2 {
-			first = cells[1]
-		} else if !leaves {
+		if !strings.HasPrefix(line, "| `") {
 			continue
 		}
-		for _, m := range mapped.FindAllStringSubmatch(first, -1) {
-			if strings.Contains(m[1], "/") || !strings.Contains(m[1], ".") {
-				listed[m[1]] = true
+		for _, m := range house.FindAllStringSubmatch(strings.Split(line, "|")[1], -1) {
+			listed[m[1]] = true
+			require.DirExists(t, filepath.Join(root, m[1]))
+			if m[1] != "docs" {
+				require.Contains(t, picture, strings.TrimPrefix(m[1], "internal/"))
 			}
 		}
-	}
-	for name := range listed {
-		if name == "check" {
-			continue
-		}
-		_, err := os.Stat(filepath.Join(root, name))
-		require.NoError(t, err, "the map lists %s", name)
 	}
 	err = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -251,12 +274,12 @@ func TestMapNamesEveryPackage(t *testing.T) {
 		if len(files) == 0 {
 			return nil
 		}
-		for at := rel; at != "."; at = filepath.Dir(at) {
+		for at := filepath.ToSlash(rel); at != "."; at = filepath.ToSlash(filepath.Dir(at)) {
 			if listed[at] {
 				return nil
 			}
 		}
-		t.Errorf("the map does not list %s", rel)
+		t.Errorf("no house holds %s", rel)
 		return nil
 	})
 	require.NoError(t, err)

@@ -4,5 +4,5 @@
 // An alert gets worse at once and milder only when several checks in a row agree, so a value that moves around its
 // threshold does not switch it on and off. One that a worse alert about the same subject supersedes ends at once.
 //
-// engine.go is pure. monitor.go runs it on a clock, for callers without a clock of their own.
+// The engine is pure. Monitor runs it on a clock, for callers without a clock of their own.
 package alert

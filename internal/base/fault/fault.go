@@ -36,7 +36,7 @@ func (k Kind) String() string {
 	}
 }
 
-// ExitCode is the process exit code for an error of this kind (ARCHITECTURE.md, "Exit codes").
+// ExitCode is the process exit code for an error of this kind (docs/decisions/025-exit-codes.md).
 func (k Kind) ExitCode() int {
 	switch k {
 	case Config:

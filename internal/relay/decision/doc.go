@@ -7,5 +7,5 @@
 // and again: a process that crashes between taking it up and confirming the row meets the row again, finds the
 // decision, and applies it again. Closing a decision is for the list only.
 //
-// plan.go is pure: what follows from the table's rows and the relay's state. table.go is the SQL, watch.go the loop.
+// [Plan] is pure: it says what follows from the rows of the table and the state of the relay.
 package decision

@@ -20,28 +20,13 @@
 //
 // One lock guards all state. Produce encodes each record straight into the batch that the sender may take at any
 // moment; an event loop would need a hand-over for each record. Where thousands of partitions are in use, records
-// gather in the stage first, which the lock hides: see stage.go. Nothing slow happens under the lock:
-// compression and checksums are the work of each connection's writer, and Acked has a goroutine of its own. The lock is
-// taken once per record without contention, once per request, once per answer.
+// gather in the stage first, which the lock hides. Nothing slow happens under the lock: compression and checksums are
+// the work of each connection's writer, and Acked has a goroutine of its own. The lock is taken once per record without
+// contention, once per request, once per answer.
 //
 //	Produce ──▶ partition.open ──seal──▶ queued ──take──▶ inflight ──answer──▶ completed ──▶ Acked
 //	                                       ▲                 │
 //	                                       └────── rewind ───┘
-//
-// The files, in the order to read them:
-//
-//   - record.go, batch.go, chunk.go, freelist.go, compress.go: encoding, and the memory it takes
-//   - timestamp.go: which timestamp a record gets
-//   - partition.go: the state machine
-//   - ready.go, send.go: when to send which batch
-//   - recovery.go, split.go, refusal.go, resolve.go: what happens when a batch fails; the error codes and what to do
-//     about each are in wire/codes.go
-//   - broker.go, conn.go, request.go: connections; wire has how a connection is made
-//   - fewer.go: a topic that was re-created with fewer partitions
-//   - control.go, metadata.go, create.go, describe.go, identity.go, clock.go: what happens beside the data
-//   - transaction.go, transactionsteps.go, coordinator.go, fencing.go, position.go: exactly-once
-//   - producer.go, await.go, topic.go, place.go, unplaced.go: the API, and records of topics that are not known yet
-//   - stage.go: records for thousands of partitions
 //
 // # Why nothing is lost, duplicated or reordered
 //
@@ -52,20 +37,19 @@
 //
 // A partition that meets an error drains: it sends nothing until every request in flight is answered or its connection
 // is closed. Then it rewinds: everything unacknowledged is sent again, in sequence, the first batch alone (probing).
-// There is no other recovery, no limit of attempts, and nothing is dropped; wire/codes.go says what an error code adds
+// There is no other recovery, no limit of attempts, and nothing is dropped; package wire says what an error code adds
 // to it. A rewind never overtakes an older copy. Either that copy is answered, or it came over a connection that is
 // closed, and the broker refuses it because it has seen newer sequences.
 //
 // # Transactions
 //
 // With Config.Transactions every batch is part of a Kafka transaction (KIP-98). The transaction also commits the
-// position of its last record, as the metadata of a group's offset. transaction.go says which records form a
-// transaction, transactionsteps.go takes it through its steps, fencing.go begins, transactionrecovery.go recovers. A
-// transaction is sealed at a Mark. Its batches are reported to Acked only after EndTxn, and stay in memory until then,
-// so an aborted transaction is sent again from memory. A failure that would be an epoch bump without transactions, with
-// repeats in the log, is such a redo, invisible to read_committed consumers. A transaction one of whose answers was
-// lost is followed by a new epoch, so that nothing of it that arrives late acts on the next one. A partition that
-// cannot be written delays everything, not only itself.
+// position of its last record, as the metadata of a group's offset. A transaction is sealed at a Mark. Its batches are
+// reported to Acked only after EndTxn, and stay in memory until then, so an aborted transaction is sent again from
+// memory. A failure that would be an epoch bump without transactions, with repeats in the log, is such a redo,
+// invisible to read_committed consumers. A transaction one of whose answers was lost is followed by a new epoch, so
+// that nothing of it that arrives late acts on the next one. A partition that cannot be written delays everything, not
+// only itself.
 //
 // # When the broker loses the producer's state
 //

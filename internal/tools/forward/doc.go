@@ -11,6 +11,4 @@
 //     letter instead of a second call. Such a request carries no Idempotency-Key: net/http repeats a request with that
 //     header.
 //   - The records of a partition are called for one at a time, in their order.
-//
-// The files, in the order to read them: verdict.go, headers.go (pure) · call.go (one call) · forward.go (around it).
 package forward

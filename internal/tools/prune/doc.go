@@ -1,3 +1,3 @@
-// Package prune deletes rows of the outbox that are old and that Kafka is certain to have: one by one (rows.go), or
-// whole partitions (partitions.go), archived before if wanted. How certain it is, internal/postgres/outboxtable decides.
+// Package prune deletes rows of the outbox that are old and that Kafka is certain to have: one by one, or
+// whole partitions, archived before if wanted. How certain it is, internal/postgres/outboxtable decides.
 package prune

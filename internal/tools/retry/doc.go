@@ -1,3 +1,3 @@
-// Package retry publishes dead letters: it makes the record that each should have been (rebuild.go, table.go), and
-// remembers the retry by marks in the dead-letter topic (marks.go), so that no letter is published twice unasked.
+// Package retry publishes dead letters: it makes the record that each should have been, and remembers the retry by
+// marks in the dead-letter topic, so that no letter is published twice unasked.
 package retry

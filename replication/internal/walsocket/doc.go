@@ -11,7 +11,7 @@
 // arrive are not low load, however few come: the server has more of them, or lacks the CPU to send them.
 //
 // How long it may sleep depends on how much the two queues hold, and on how fast the server fills them. Neither can be
-// asked for, as the send queue is the server's. So pace.go measures it. It varies the sleep, and sees whether a longer
+// asked for, as the send queue is the server's. So the pace is measured: the sleep varies, and shows whether a longer
 // one brings more. Where other processes want the CPU, too, that is mostly chance. Then the sleeps stay long: short
 // ones cost both sides more CPU, which makes the server slower still.
 //
@@ -28,5 +28,5 @@
 // status updates stay in the send queue after segments that seem lost, and the server ends the session after
 // wal_sender_timeout.
 //
-// Only Linux offers all that this needs (queue_linux.go). Elsewhere the reader never sleeps.
+// Only Linux offers all that this needs. Elsewhere the reader never sleeps.
 package walsocket
