@@ -130,7 +130,7 @@ func (s *source) drainRecvlogical(t *testing.T) func(slot string) cost {
 			case err := <-exited:
 				require.NoError(t, err)
 				running = false
-			case <-time.After(5 * time.Millisecond):
+			case <-time.After(5 * time.Millisecond): //waits:ok the server's CPU time is sampled
 				if cpu := processCPU(t, pid); cpu > 0 {
 					c.server = cpu
 				}

@@ -233,7 +233,7 @@ func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 		case err := <-made:
 			require.NoError(t, err)
 			done = true
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(200 * time.Millisecond): //waits:ok repeated until the standby's slot is made
 			r.Exec(t, postgres.LogSnapshotSQL)
 		}
 	}

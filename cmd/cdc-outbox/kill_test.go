@@ -68,7 +68,7 @@ func repeats(records []*kgo.Record) (n int) {
 	return n
 }
 
-// killAfter kills a process at a moment that is no event of its own.
+// killAfter kills a process at a moment that has no event of its own.
 func killAfter(cmd *exec.Cmd, after time.Duration) {
 	time.Sleep(after) //waits:ok the moment of a kill is a time, so that many kills meet many states
 	_ = cmd.Process.Kill()

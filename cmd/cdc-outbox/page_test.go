@@ -164,7 +164,7 @@ func write(t *testing.T, db *testkit.Database) (stop func()) {
 			select {
 			case <-done:
 				return
-			case <-time.After(20 * time.Millisecond):
+			case <-time.After(20 * time.Millisecond): //waits:ok the rate of the load
 			}
 			_, err := c.Exec(t.Context(), `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
 				SELECT (ARRAY['orders', 'orders', 'payments'])[1 + g % 3], g::text, 'happened', '{}'

@@ -83,7 +83,7 @@ func leaderFrozen(t *testing.T, c *kafka.Cluster, d time.Duration) {
 		r.oracle.Blind(true)
 	}
 	require.NoError(t, leader.Signal(syscall.SIGCONT))
-	time.Sleep(3 * time.Second) //waits:ok it reads what lies in its sockets, and shows nobody that it has
+	time.Sleep(3 * time.Second) //waits:ok it reads its sockets, which no answer reports
 	// On a busy machine it takes it longer to learn that it is not a leader.
 	require.NoError(t, c.AwaitInSync(all[0].within(patience)))
 	for _, r := range all {

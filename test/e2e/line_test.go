@@ -42,7 +42,7 @@ func TestBrokerSlow(t *testing.T) {
 	full := func() bool { return slices.Min(fullest) >= 490 }
 	// On a slow machine the writers take longer to fill it.
 	for time.Since(began) < soak(30*time.Second, 8*time.Second) || !full() && time.Since(began) < patience {
-		time.Sleep(200 * time.Millisecond) //waits:ok the pause between two looks at a fault that lasts
+		time.Sleep(200 * time.Millisecond) //waits:ok the pause between two samples of a fault that lasts
 		for i, r := range all {
 			in, err := r.p.Metric("cdc_outbox_window_records")
 			require.NoError(t, err)

@@ -231,7 +231,7 @@ func TestProducerOverFrozenLeader(t *testing.T) {
 		require.NoError(t, c.Node(leader).Signal(syscall.SIGSTOP))
 		time.Sleep(10 * time.Second) //waits:ok the fault lasts
 		require.NoError(t, c.Node(leader).Signal(syscall.SIGCONT))
-		time.Sleep(2 * time.Second) //waits:ok it reads what lies in its sockets, and shows nobody that it has
+		time.Sleep(2 * time.Second) //waits:ok it reads its sockets, which no answer reports
 	})
 	l.during(func(ctx context.Context) {
 		leader, err := c.Leader(ctx, producerTopic, 0)

@@ -113,7 +113,7 @@ func awaitNotReady(t *testing.T, p *process.Process, limit time.Duration, parts 
 // message about its failure reads.
 func until(t *testing.T, limit, every time.Duration, reached func() (ok bool, instead string)) {
 	t.Helper()
-	for end := time.Now().Add(limit); ; time.Sleep(every) { //waits:ok the pause between two looks
+	for end := time.Now().Add(limit); ; time.Sleep(every) { //waits:ok the pause between two queries
 		ok, instead := reached()
 		switch {
 		case ok:

@@ -104,13 +104,13 @@ func (w *watch) look(limit time.Duration) {
 				select {
 				case <-stop:
 					return
-				case <-time.After(100 * time.Millisecond):
+				case <-time.After(100 * time.Millisecond): //waits:ok the pause between two queries
 				}
 			}
 		})
 	}
 	for end := w.began.Add(limit); time.Now().Before(end) && !w.done(); {
-		time.Sleep(50 * time.Millisecond) //waits:ok the pause between two looks
+		time.Sleep(50 * time.Millisecond) //waits:ok the pause between two queries
 	}
 	close(stop)
 	wg.Wait()

@@ -161,7 +161,7 @@ func (r *recorder) statement(s *scriptStep) {
 		case a := <-answer:
 			s.Answer = r.answer(s.Side, a)
 			return
-		case <-time.After(time.Millisecond):
+		case <-time.After(time.Millisecond): //waits:ok the pause between two queries
 		}
 		var is bool
 		require.NoError(r, r.watch.QueryRow(r.Context(), `SELECT coalesce(wait_event_type, '') = 'Lock'

@@ -89,7 +89,7 @@ func staying(t *testing.T, db *testkit.Database, broker string) *walService {
 	return s
 }
 
-// smallest is the least of many looks: what an attempt has ended may take a moment to go, the server's side of a
+// smallest is the least of many samples: what an attempt has ended may take a moment to go, the server's side of a
 // session above all. What was forgotten does not go.
 func smallest(t *testing.T, conn *pgx.Conn) (goroutines, sessions int, bytes uint64) {
 	t.Helper()

@@ -15,17 +15,17 @@ import (
 )
 
 // memory is the network between producers and the clusters of newCluster: in a bubble of testing/synctest no time
-// passes while somebody waits for a real socket. Batches that such a test takes apart are not of zstd: its decoders
+// passes while a goroutine waits for a real socket. Batches that such a test takes apart are not of zstd: its decoders
 // come from a pool of the process and hold channels, which are of the bubble that made them.
 var (
 	memory kfake.VirtualNetwork
 	ports  atomic.Int32
 )
 
-// lastPort is the last one of TCP. Those in memory follow it.
+// lastPort is the last one of TCP. A port in memory is beyond it.
 const lastPort = 65535
 
-// memoryPort is one that nobody has had.
+// memoryPort is one that was not used before.
 func memoryPort() int { return lastPort + int(ports.Add(1)) }
 
 // listenInMemory gives port 0 a number that is free, as the kernel does.
@@ -76,7 +76,7 @@ type delayedConn struct {
 
 func (c *delayedConn) Write(p []byte) (int, error) {
 	select {
-	case <-time.After(100 * time.Microsecond):
+	case <-time.After(100 * time.Microsecond): //waits:ok the network's delay, in a bubble
 	case <-c.closed:
 	}
 	return c.Conn.Write(p)

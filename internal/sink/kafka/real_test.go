@@ -51,7 +51,7 @@ func sequenceWraps(t *testing.T, c *kafka.Cluster, topic string, before int32) {
 		_, err := c.Admin().AlterTopicConfigs(t.Context(),
 			[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr(bytes)}}, topic)
 		require.NoError(t, err)
-		time.Sleep(500 * time.Millisecond) //waits:ok nothing tells when the log has heard of its topic's setting
+		time.Sleep(500 * time.Millisecond) //waits:ok no answer reports that the log knows its topic's setting
 	}
 	limit("100000")
 	skip, err := c.Count(t.Context(), topic)

@@ -125,7 +125,7 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 	r.whole()
 	r.drain()
 	alter(of.low)
-	time.Sleep(500 * time.Millisecond) //waits:ok nothing tells when the log has heard of its topic's setting
+	time.Sleep(500 * time.Millisecond) //waits:ok no answer reports that the log knows its topic's setting
 
 	most := 0
 	for i := 1; i <= 400; i++ {

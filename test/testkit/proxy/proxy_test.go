@@ -165,7 +165,7 @@ func TestHoldProduceResponse(t *testing.T) {
 	select {
 	case err := <-acked:
 		t.Fatalf("the client got an answer: %v", err)
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(100 * time.Millisecond): //waits:ok nothing comes while the answer is held
 	}
 	hold.Release()
 	require.NoError(t, <-acked)
