@@ -20,7 +20,7 @@
 //
 // One lock guards all state. Produce encodes each record straight into the batch that the sender may take at any
 // moment; an event loop would need a hand-over for each record. Where thousands of partitions are in use, records
-// gather in the stage first, which the lock hides: see stage.go. Nothing slow happens under the lock:
+// gather in the stage first, which the lock hides: see stagingbuffer.go. Nothing slow happens under the lock:
 // compression and checksums are the work of each connection's writer, and Acked has a goroutine of its own. The lock is
 // taken once per record without contention, once per request, once per answer.
 //
@@ -30,18 +30,18 @@
 //
 // The files, in the order to read them:
 //
-//   - record.go, batch.go, chunk.go, freelist.go, compress.go: encoding, and the memory it takes
+//   - record.go, batch.go, batchmemory.go, freelist.go, compress.go: encoding, and the memory it takes
 //   - timestamp.go: which timestamp a record gets
 //   - partition.go: the state machine
-//   - ready.go, send.go: when to send which batch
-//   - recovery.go, split.go, refusal.go, resolve.go: what happens when a batch fails; the error codes and what to do
+//   - readylist.go, send.go: when to send which batch
+//   - recovery.go, batchsplit.go, refusal.go, refusedrecord.go: what happens when a batch fails; the error codes and what to do
 //     about each are in wire/codes.go
 //   - broker.go, conn.go, request.go: connections; wire has how a connection is made
-//   - fewer.go: a topic that was re-created with fewer partitions
-//   - control.go, metadata.go, create.go, describe.go, identity.go, clock.go: what happens beside the data
-//   - transaction.go, transactionsteps.go, coordinator.go, fencing.go, position.go: exactly-once
-//   - producer.go, await.go, topic.go, place.go, unplaced.go: the API, and records of topics that are not known yet
-//   - stage.go: records for thousands of partitions
+//   - partitionsremoved.go: a topic that was re-created with fewer partitions
+//   - control.go, metadata.go, create.go, describe.go, producerid.go, timers.go: what happens beside the data
+//   - transaction.go, transactionsteps.go, coordinator.go, fencing.go, storedposition.go: exactly-once
+//   - producer.go, await.go, topic.go, recordpartition.go, awaitingmetadata.go: the API, and records of topics that are not known yet
+//   - stagingbuffer.go: records for thousands of partitions
 //
 // # Why nothing is lost, duplicated or reordered
 //

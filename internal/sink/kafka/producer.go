@@ -152,7 +152,7 @@ func (p *Producer) Run(ctx context.Context) error {
 // Produce appends the record to the batch of its partition. It keeps nothing of rec, which the caller may use
 // again when Produce returns. Records of a partition are written in the order of their Produce.
 //
-// It does not wait for a topic that was not met before, see unplaced.go. It blocks while partitions are being added to
+// It does not wait for a topic that was not met before, see awaitingmetadata.go. It blocks while partitions are being added to
 // the topic, or the limit that the record exceeds has to be asked for; ctx ends that wait and its error is returned.
 // Where Config.Refused is set, a record that the topic cannot take returns a *RefusedError, with nothing taken. The
 // ticket comes back in a Delivery. Memory is bounded by the caller, who stops calling Produce when too much is
