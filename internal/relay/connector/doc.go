@@ -16,7 +16,7 @@
 //  3. When the positions lose their meaning, or the slot was lost, the reader gives up what Kafka has not acknowledged
 //     and rewinds the tracker to the slot's own position. Acknowledgements of the session before do not count.
 //  4. A position counts in the log that it was taken from only. A stream that starts on the word of one has to show the
-//     transaction there, before anything is confirmed on it (expected.go).
+//     transaction there, before anything is confirmed on it (restoredserver.go).
 //
 // With exactly-once delivery the producer keeps the position of what is committed in Kafka, and gives it back when it
 // has begun: rows up to it are acknowledged without being produced. Kafka's transactions end where Postgres'
