@@ -170,7 +170,7 @@ var mutants = []mutant{
 		"h.pending[reached] <= flushed", "h.pending[reached] <= max(flushed, inserted)", "", "",
 	},
 	{
-		"take a standby that is not connected for one that has everything", "internal/postgres/standbys/rule.go",
+		"take a standby that is not connected for one that has everything", "internal/postgres/standbys/requiredstandbys.go",
 		"			v.missing = append(v.missing, name)\n		}\n	}\n	return v.nth(all, d.Needed())",
 		"			all = append(all, candidate{name: name, flushed: unbounded})\n		}\n	}\n" +
 			"	return v.nth(all, d.Needed())", "", "",
@@ -185,7 +185,7 @@ var mutants = []mutant{
 		"./internal/postgres/standbys TestGateForgetsWithTheStream",
 	},
 	{
-		"do not notice that the stream is dead while a transaction waits", "internal/postgres/standbys/elsewhere.go",
+		"do not notice that the stream is dead while a transaction waits", "internal/postgres/standbys/stalestream.go",
 		"	case g.elsewhere <- struct{}{}:", "	case make(chan struct{}, 1) <- struct{}{}:", "", "",
 	},
 	{
