@@ -109,7 +109,7 @@ matrix: build ## every test that needs Postgres, and the core of e2e, on one ver
 # simulation. FLAGS="-files mark.go -again" chooses others, see tools/mutation/main.go.
 PKG := ./offsets
 MUTATE_./internal/sink/kafka := -slowest 3s -files 'partition.go,send.go,recovery.go,batchsplit.go,refusal.go,refusedrecord.go,partitionsremoved.go,producerid.go,ownership.go,abandon.go,transaction.go,transactionrecovery.go,transactionsteps.go,transactionerrors.go,fencing.go,batch.go,record.go,timestamp.go,backoff.go'
-MUTATE_./internal/postgres := -files mark.go
+MUTATE_./internal/postgres := -files restoredserver.go
 MUTATE_./replication := -long -slowest 20s -run '^(TestCheckpoint|TestCompare|TestWhich|TestStandby|TestSeeds)' -tests ./test/simulation -files 'checkpoint*.go'
 FLAGS = $(MUTATE_$(PKG))
 .PHONY: mutation
