@@ -1,7 +1,7 @@
 // Package service is the composition root: it builds the processes that stay, from the configuration, and runs what
 // belongs to them.
 //
-//   - [Run] relays rows, read from the write-ahead log (wal.go) or by polling (polling.go).
+//   - [Run] relays rows, read from the write-ahead log (walservice.go) or by polling (pollingservice.go).
 //   - [WatchSlots] and [WatchBacklog] monitor and relay nothing.
 //   - [Check] looks at what Run would find, and [Look] and [LookPolling] ask a process that runs.
 //
