@@ -142,7 +142,7 @@ var mutants = []mutant{
 		"		err = s.Holds(ctx)\n", "		err = nil\n", "", "",
 	},
 	{
-		"confirm before the epoch is known to be ours", "replication/holder.go",
+		"confirm before the epoch is known to be ours", "replication/slotholder.go",
 		"	if s.withheld.Load() {", "	if false && s.withheld.Load() {", "", "",
 	},
 	{
