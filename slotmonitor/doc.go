@@ -6,8 +6,8 @@
 //  1. query.go asks one question per tick; its answer is a Snapshot.
 //  2. history.go turns snapshots into Slots: sizes, rates, time to the limit, who retains the log.
 //  3. rules.go judges a Slot: a rule is a pure function over one Slot. cause.go says what the slot waits for.
-//  4. internal/base/alert follows the findings from tick to tick and makes events of them. The monitor logs the events and
-//     hands them on through Config.Notify; metrics.go shows the latest Slots to Prometheus.
+//  4. internal/base/alert follows the findings from tick to tick and makes events of them. The monitor logs the events
+//     and hands them on through Config.Notify; metrics.go shows the latest Slots to Prometheus.
 //
 // Only monitor.go and connection.go have clocks and sockets.
 //

@@ -32,6 +32,6 @@
 // synchronized_standby_slots. Standbys that use these slots are not waited for again. If there are no others the gate
 // steps back, and asks once a second whether that is still so.
 //
-// requiredstandbys.go and horizon.go are pure; statreplication.go and connection.go ask the server, gate.go waits, trouble.go says what is
-// waited for.
+// requiredstandbys.go and horizon.go are pure; statreplication.go and connection.go ask the server, gate.go waits,
+// trouble.go says what is waited for.
 package standbys

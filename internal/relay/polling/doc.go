@@ -29,6 +29,6 @@
 //  5. Within a process a lane that is in flight stays its worker's, also when the claim's connection is lost.
 //
 // The files, in the order to read them: lane.go, batch.go (pure) · statements.go, claim.go (SQL) · worker.go,
-// deliver.go, publish.go, badrow.go, refusedrecord.go (the way of a row) · config.go, relay.go, listennotify.go, backlog.go,
-// status.go (around it) · table.go, check.go, setup.go (what has to be there).
+// deliver.go, publish.go, badrow.go, refusedrecord.go (the way of a row) · config.go, relay.go, listennotify.go,
+// backlog.go, status.go (around it) · table.go, check.go, setup.go (what has to be there).
 package polling

@@ -34,13 +34,14 @@
 //   - timestamp.go: which timestamp a record gets
 //   - partition.go: the state machine
 //   - readylist.go, send.go: when to send which batch
-//   - recovery.go, batchsplit.go, refusal.go, refusedrecord.go: what happens when a batch fails; the error codes and what to do
-//     about each are in wire/codes.go
+//   - recovery.go, batchsplit.go, refusal.go, refusedrecord.go: what happens when a batch fails; the error codes and
+//     what to do about each are in wire/codes.go
 //   - broker.go, conn.go, request.go: connections; wire has how a connection is made
 //   - partitionsremoved.go: a topic that was re-created with fewer partitions
 //   - control.go, metadata.go, create.go, describe.go, producerid.go, timers.go: what happens beside the data
 //   - transaction.go, transactionsteps.go, coordinator.go, fencing.go, storedposition.go: exactly-once
-//   - producer.go, await.go, topic.go, recordpartition.go, awaitingmetadata.go: the API, and records of topics that are not known yet
+//   - producer.go, await.go, topic.go, recordpartition.go, awaitingmetadata.go: the API, and records of topics that are
+//     not known yet
 //   - stagingbuffer.go: records for thousands of partitions
 //
 // # Why nothing is lost, duplicated or reordered

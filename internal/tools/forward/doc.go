@@ -12,5 +12,6 @@
 //     header.
 //   - The records of a partition are called for one at a time, in their order.
 //
-// The files, in the order to read them: statuscode.go, headers.go (pure) · httprequest.go (one call) · forward.go (around it).
+// The files, in the order to read them: statuscode.go, headers.go (pure) · httprequest.go (one call) · forward.go
+// (around it).
 package forward

@@ -113,8 +113,8 @@ var mutants = []mutant{
 	},
 	// what goes wrong between two instances, and between a server and what is known of it
 	{
-		"do not begin again after a loss", "internal/relay/connector/ownership.go", "	r.lost, r.begun = true, false\n",
-		"	r.lost = true\n", "", "",
+		"do not begin again after a loss", "internal/relay/connector/ownership.go",
+		"	r.lost, r.begun = true, false\n", "	r.lost = true\n", "", "",
 	},
 	{
 		"keep the queue when the slot is lost", "internal/relay/connector/ownership.go",
@@ -170,7 +170,8 @@ var mutants = []mutant{
 		"h.pending[reached] <= flushed", "h.pending[reached] <= max(flushed, inserted)", "", "",
 	},
 	{
-		"take a standby that is not connected for one that has everything", "internal/postgres/standbys/requiredstandbys.go",
+		"take a standby that is not connected for one that has everything",
+		"internal/postgres/standbys/requiredstandbys.go",
 		"			v.missing = append(v.missing, name)\n		}\n	}\n	return v.nth(all, d.Needed())",
 		"			all = append(all, candidate{name: name, flushed: unbounded})\n		}\n	}\n" +
 			"	return v.nth(all, d.Needed())", "", "",
@@ -199,8 +200,8 @@ var mutants = []mutant{
 		"./replication TestCheckpointNoticesRestoredServer",
 	},
 	{
-		"trust the position in Kafka", "internal/relay/connector/restoredserver.go", "pending: stored.XID != 0", "pending: false",
-		"",
+		"trust the position in Kafka", "internal/relay/connector/restoredserver.go",
+		"pending: stored.XID != 0", "pending: false", "",
 		"./internal/relay/connector TestStoredPositionThatTheLogDoesNotHaveIsRefused",
 	},
 	{
