@@ -32,7 +32,7 @@ func Translate(in *Input, file string) *Report {
 		m.passed = nil
 		found := m.applyRule(o)
 		entry := Entry{
-			Option: o.Given, Value: shown(o.Name, o.Value, found.verdict != Unknown),
+			Option: o.Given, Value: maskedValue(o.Name, o.Value, found.verdict != Unknown),
 			Verdict: found.verdict, Key: found.key, Note: found.note,
 		}
 		if placeholder.MatchString(o.Value) && (found.verdict != Without || m.passed != nil) {

@@ -79,11 +79,11 @@ func portOf(u *url.URL) string {
 }
 
 func (e Endpoint) failed(kind wire.TroubleKind, err error, remedy string) *wire.TokenError {
-	return &wire.TokenError{Kind: kind, Source: "token endpoint " + shown(e.URL), Err: err, Remedy: remedy}
+	return &wire.TokenError{Kind: kind, Source: "token endpoint " + maskedAddress(e.URL), Err: err, Remedy: remedy}
 }
 
-// shown is an address without what may be secret in it.
-func shown(address string) string {
+// maskedAddress is an address without what may be secret in it.
+func maskedAddress(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""
