@@ -116,10 +116,10 @@ matrix: build ## every test that needs Postgres, and the core of e2e, on one ver
 		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -tags e2e -count=1 -timeout 20m -run '$(PG_E2E)' ./test/e2e/; done
 
 # Which files and tests count: the producer's core and recovery; the checkpoint with its tests against Postgres and the
-# simulation. FLAGS="-files mark.go -again" chooses others, see tools/mutation/main.go.
+# simulation. FLAGS="-files restoredserver.go -again" chooses others, see tools/mutation/main.go.
 PKG := ./offsets
-MUTATE_./internal/sink/kafka := -slowest 3s -files 'partition.go,send.go,recovery.go,split.go,refusal.go,resolve.go,fewer.go,identity.go,ownership.go,abandon.go,transaction.go,transactionrecovery.go,transactionsteps.go,transactionjudge.go,fencing.go,batch.go,record.go,timestamp.go,backoff.go'
-MUTATE_./internal/postgres := -files mark.go
+MUTATE_./internal/sink/kafka := -slowest 3s -files 'partition.go,send.go,recovery.go,batchsplit.go,refusal.go,refusedrecord.go,partitionsremoved.go,producerid.go,ownership.go,abandon.go,transaction.go,transactionrecovery.go,transactionsteps.go,transactionerrors.go,fencing.go,batch.go,record.go,timestamp.go,backoff.go'
+MUTATE_./internal/postgres := -files restoredserver.go
 MUTATE_./replication := -long -slowest 20s -run '^(TestCheckpoint|TestCompare|TestWhich|TestStandby|TestSeeds)' -tests ./test/simulation -files 'checkpoint*.go'
 FLAGS = $(MUTATE_$(PKG))
 .PHONY: mutation

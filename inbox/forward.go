@@ -51,7 +51,7 @@ func (l *ledger) forward(
 	began := time.Now() // the limit includes the claim: of a claim that is older, no call may begin
 	var claim string
 	if err := t.inSession(ctx, func(s session) (err error) {
-		claim, err = l.begin(ctx, s, e, limit)
+		claim, err = l.claimForCall(ctx, s, e, limit)
 		return err
 	}); err != nil {
 		return err
@@ -74,14 +74,15 @@ func (l *ledger) forward(
 	if err != nil {
 		return unfinished{err}
 	}
-	if err := t.inSession(after, func(s session) error { return l.end(after, s, e, claim) }); err != nil {
+	if err := t.inSession(after, func(s session) error { return l.completeCall(after, s, e, claim) }); err != nil {
 		return unfinished{fmt.Errorf("inbox: the call succeeded, but the ledger could not record it: %w", err)}
 	}
 	return nil
 }
 
-// begin claims the event for a call. A claim younger than twice the limit may belong to a call that is still running.
-func (l *ledger) begin(ctx context.Context, s session, e Event, limit time.Duration) (claim string, err error) {
+// claimForCall claims the event for a call. A claim younger than twice the limit may belong to a call that is still
+// running.
+func (l *ledger) claimForCall(ctx context.Context, s session, e Event, limit time.Duration) (claim string, err error) {
 	err = s.scan(ctx, &claim, l.reserve, l.opts.Consumer, e.ID, "PROCESSING", e.source())
 	switch {
 	case err == nil:
@@ -89,7 +90,7 @@ func (l *ledger) begin(ctx context.Context, s session, e Event, limit time.Durat
 	case !errors.Is(err, sql.ErrNoRows):
 		return "", fmt.Errorf("inbox: claim the event: %w", err)
 	}
-	state, err := l.look(ctx, s, e, 2*limit)
+	state, err := l.readState(ctx, s, e, 2*limit)
 	switch {
 	case err != nil:
 		return "", err
@@ -101,8 +102,8 @@ func (l *ledger) begin(ctx context.Context, s session, e Event, limit time.Durat
 	return "", ErrUnfinished
 }
 
-// end marks the claim as completed. A row that was deleted meanwhile, or claimed again, stays as it is.
-func (l *ledger) end(ctx context.Context, s session, e Event, claim string) error {
+// completeCall marks the claim as completed. A row that was deleted meanwhile, or claimed again, stays as it is.
+func (l *ledger) completeCall(ctx context.Context, s session, e Event, claim string) error {
 	updated, err := s.exec(ctx, l.confirm, l.opts.Consumer, e.ID, claim)
 	if err == nil && updated != 1 {
 		return errors.New("its claim was deleted or changed during the call")

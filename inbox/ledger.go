@@ -82,7 +82,7 @@ func (l *ledger) once(ctx context.Context, s session, e Event, handle func() err
 	if err := handle(); err != nil {
 		return err
 	}
-	return l.finish(ctx, s, e)
+	return l.completeClaim(ctx, s, e)
 }
 
 // claim reserves the event for this transaction, or returns why it cannot.
@@ -115,7 +115,7 @@ func (l *ledger) claim(ctx context.Context, s session, e Event) error {
 // found returns what an existing row means. In Handle a row that is still PROCESSING does not belong to a running
 // handler, whose row would not be visible.
 func (l *ledger) found(ctx context.Context, s session, e Event) error {
-	state, err := l.look(ctx, s, e, 0)
+	state, err := l.readState(ctx, s, e, 0)
 	switch {
 	case err != nil:
 		return err
@@ -125,8 +125,8 @@ func (l *ledger) found(ctx context.Context, s session, e Event) error {
 	return ErrUnfinished
 }
 
-// look returns the state of the event's row: completed, fresh, or stale if it was claimed longer ago than age.
-func (l *ledger) look(ctx context.Context, s session, e Event, age time.Duration) (state string, err error) {
+// readState returns the state of the event's row: completed, fresh, or stale if it was claimed longer ago than age.
+func (l *ledger) readState(ctx context.Context, s session, e Event, age time.Duration) (state string, err error) {
 	err = s.scan(ctx, &state, l.state, l.opts.Consumer, e.ID, age.Microseconds())
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", ErrContended // deleted in between: the next delivery claims it
@@ -137,8 +137,8 @@ func (l *ledger) look(ctx context.Context, s session, e Event, age time.Duration
 	return state, nil
 }
 
-// finish marks the claim as completed if the claim itself did not.
-func (l *ledger) finish(ctx context.Context, s session, e Event) error {
+// completeClaim marks the claim as completed if the claim itself did not.
+func (l *ledger) completeClaim(ctx context.Context, s session, e Event) error {
 	if l.opts.Strategy != Advisory {
 		return nil
 	}

@@ -97,7 +97,7 @@ func (t *Tracker) close(end LSN) {
 		e.closed, e.end = true, end
 		if e.done() {
 			t.early = early{set: true, micros: e.micros, rows: e.rows}
-			t.settle(slot)
+			t.removeDone(slot)
 		}
 	case t.ledger.tail != none:
 		t.ledger.slots[t.ledger.tail].end = end

@@ -214,7 +214,7 @@ func (t *Tracker) ack(ticket Ticket, n int, finished func(time.Time, int)) (extr
 	t.rows -= uint64(n)
 	if n > 0 && e.done() {
 		report(finished, e.micros, e.rows)
-		t.settle(uint32(ticket))
+		t.removeDone(uint32(ticket))
 	}
 	return extra
 }
@@ -225,9 +225,9 @@ func report(finished func(time.Time, int), micros int64, rows uint32) {
 	}
 }
 
-// settle removes a done entry: the oldest entry moves Confirmed, any other folds into the entry before it. So no entry
-// after the oldest is ever done, and one step is enough.
-func (t *Tracker) settle(slot uint32) {
+// removeDone removes a done entry: the oldest entry moves Confirmed, any other folds into the entry before it. So no
+// entry after the oldest is ever done, and one step is enough.
+func (t *Tracker) removeDone(slot uint32) {
 	e := &t.ledger.slots[slot]
 	if e.prev == none {
 		t.confirm(e.end)

@@ -28,7 +28,7 @@ func NewWindow(records int, bytes int64) *Window {
 // made for one waiting goroutine; several are served, in no particular order.
 func (w *Window) Acquire(ctx context.Context, bytes int) error {
 	w.mu.Lock()
-	if w.take(int64(bytes)) {
+	if w.tryTake(int64(bytes)) {
 		w.mu.Unlock()
 		return nil
 	}
@@ -44,7 +44,7 @@ func (w *Window) Acquire(ctx context.Context, bytes int) error {
 			w.mu.Unlock()
 			return ctx.Err()
 		}
-		if w.take(int64(bytes)) {
+		if w.tryTake(int64(bytes)) {
 			w.waiting--
 			w.signal() // one Release may make room for several
 			w.mu.Unlock()
@@ -57,10 +57,10 @@ func (w *Window) Acquire(ctx context.Context, bytes int) error {
 func (w *Window) TryAcquire(bytes int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.take(int64(bytes))
+	return w.tryTake(int64(bytes))
 }
 
-func (w *Window) take(bytes int64) bool {
+func (w *Window) tryTake(bytes int64) bool {
 	if w.records > 0 && (w.records >= w.maxRecords || bytes > w.maxBytes-w.bytes) {
 		return false
 	}

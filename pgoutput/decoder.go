@@ -60,7 +60,7 @@ func (d *Decoder) Decode(m *Message, at lsn.LSN, data []byte) error {
 	case 'I':
 		err = d.insert(m)
 	case 'B':
-		err = d.begin(m)
+		err = d.decodeBegin(m)
 	case 'C':
 		err = d.commit(m)
 	case 'R':
@@ -91,7 +91,7 @@ func (d *Decoder) Decode(m *Message, at lsn.LSN, data []byte) error {
 	return nil
 }
 
-func (d *Decoder) begin(m *Message) error {
+func (d *Decoder) decodeBegin(m *Message) error {
 	if err := d.need(20, "Begin"); err != nil {
 		return err
 	}

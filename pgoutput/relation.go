@@ -49,14 +49,14 @@ func (d *Decoder) relation(m *Message) error {
 	}
 	m.Kind = KindRelation
 	m.Relation = rel
-	d.keep(rel)
+	d.rememberRelation(rel)
 	return nil
 }
 
-// keep remembers a relation for its rows. Postgres does not send it again on this connection until the table changes,
-// so nothing may be evicted; but of a table whose rows are passed over no more is needed than that they are. A
-// publication FOR ALL TABLES of a database in which tables come and go sends relations without end.
-func (d *Decoder) keep(rel *Relation) {
+// rememberRelation remembers a relation for its rows. Postgres does not send it again on this connection until the
+// table changes, so nothing may be evicted; but of a table whose rows are passed over no more is needed than that they
+// are. A publication FOR ALL TABLES of a database in which tables come and go sends relations without end.
+func (d *Decoder) rememberRelation(rel *Relation) {
 	if d.PassOver != nil && d.PassOver(rel) {
 		delete(d.relations, rel.OID)
 		if d.passed == nil {

@@ -78,9 +78,9 @@ func newCheckpoint(cfg *Config) *checkpoint {
 	return &checkpoint{cfg: cfg}
 }
 
-// begin compares the slot with what is remembered of it, before anything is streamed, and takes a new one down. It asks
-// on the replication connection. Where the row is ahead of the slot, the stream begins at the row's position.
-func (cp *checkpoint) begin(ctx context.Context, c *connection, id *Identity, slot postgres.Slot) (err error) {
+// compareSlot compares the slot with what is remembered of it, before anything is streamed, and takes a new one down.
+// It asks on the replication connection. Where the row is ahead of the slot, the stream begins at the row's position.
+func (cp *checkpoint) compareSlot(ctx context.Context, c *connection, id *Identity, slot postgres.Slot) (err error) {
 	if cp == nil {
 		return nil
 	}

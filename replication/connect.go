@@ -55,7 +55,7 @@ func (r *runner) open(ctx context.Context) (*Stream, error) {
 	}
 	if err == nil {
 		id.slot = slot
-		err = r.checkpoint.begin(limited, conn, &id, slot)
+		err = r.checkpoint.compareSlot(limited, conn, &id, slot)
 	}
 	if err == nil {
 		err = cfg.OnIdentity(id)

@@ -25,9 +25,9 @@ type advance struct {
 	barren   int // streams in a row, up to now, that achieved nothing
 }
 
-// ended counts a stream that has ended, and reports whether it achieved something. begun is what was confirmed when it
-// began. A stream that was caught up with what the log held at its beginning had nothing to achieve.
-func (a *advance) ended(s *Stream, begun lsn.LSN) bool {
+// countStream counts a stream that has ended, and reports whether it achieved something. begun is what was confirmed
+// when it began. A stream that was caught up with what the log held at its beginning had nothing to achieve.
+func (a *advance) countStream(s *Stream, begun lsn.LSN) bool {
 	received := s.Received()
 	caughtUp := received >= s.identity.WALEnd && s.heard.Load() > 0 && time.Since(s.epoch) >= settled
 	moved := s.cfg.Confirmed() > begun || s.at.beyond(a.furthest) ||

@@ -84,7 +84,7 @@ func Run(ctx context.Context, config Config, consume func(ctx context.Context, s
 	for {
 		done, err := r.once(ctx)
 		switch {
-		case err != nil && fault.KindOf(err) != fault.Retry && !ended(ctx, err):
+		case err != nil && fault.KindOf(err) != fault.Retry && !isEndOfContext(ctx, err):
 			return err
 		case done || ctx.Err() != nil:
 			return nil
@@ -131,7 +131,7 @@ func (r *runner) once(ctx context.Context) (done bool, err error) {
 		zap.Int32(logkey.Timeline, id.Timeline))
 	begun := r.cfg.Confirmed()
 	err = r.consume(ctx, s)
-	if r.advance.ended(s, begun) {
+	if r.advance.countStream(s, begun) {
 		// however short its life: sessions that are ended again and again must not add up to an outage
 		r.backoff.Reset()
 	}
@@ -199,7 +199,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// ended reports whether err is no more than the end of ctx.
-func ended(ctx context.Context, err error) bool {
+// isEndOfContext reports whether err is no more than the end of ctx.
+func isEndOfContext(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()))
 }

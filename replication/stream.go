@@ -176,7 +176,7 @@ func (s *Stream) receive() error {
 			}
 		case 'S':
 		default:
-			return s.ended(typ, body)
+			return s.endError(typ, body)
 		}
 	}
 }
@@ -265,8 +265,8 @@ func (s *Stream) sawWAL(at uint64) {
 	}
 }
 
-// ended is the error for a message that ends the stream.
-func (s *Stream) ended(typ byte, body []byte) error {
+// endError is the error for a message that ends the stream.
+func (s *Stream) endError(typ byte, body []byte) error {
 	switch typ {
 	case 'E':
 		var e pgproto3.ErrorResponse

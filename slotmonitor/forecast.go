@@ -62,7 +62,7 @@ type forecast struct {
 // add takes a sample. watched says what is known of the slot's reader, and held whether an open transaction is old
 // enough to hold restart_lsn.
 func (t *trend) add(p point, watched reader, held bool) forecast {
-	t.keep(p)
+	t.appendPoint(p)
 	span := p.at.Sub(t.points[0].at)
 	before := t.age
 	t.age = t.lateness(p)
@@ -108,9 +108,9 @@ func (t *trend) tooth(p point, held bool) (high int64) {
 	return high
 }
 
-// keep appends the sample and drops the samples before the window, one less than all of them: the age of the confirmed
-// position is found among them.
-func (t *trend) keep(p point) {
+// appendPoint appends the sample and drops the samples before the window, one less than all of them: the age of the
+// confirmed position is found among them.
+func (t *trend) appendPoint(p point) {
 	if n := len(t.points); n > 0 {
 		last := t.points[n-1]
 		if p.at.Before(last.at) || p.current < last.current || p.confirmed < last.confirmed || p.restart == 0 {

@@ -151,7 +151,7 @@ func (sh *slotHistory) forecast(s *Slot, p point) {
 	f := sh.trend.add(p, s.watched(), held)
 	s.tooth = f.tooth
 	if s.GrowthPerSecond = f.growth; f.growth != nil {
-		sh.keep(sample{p.at, f.stays}, longWindow)
+		sh.appendSample(sample{p.at, f.stays}, longWindow)
 	}
 	s.Growth15m = growth(sh.samples, longWindow)
 	room := s.SafeBytes
@@ -230,8 +230,8 @@ func (sh *slotHistory) inactive(snap Snapshot, row slotRow) *time.Time {
 	return &since
 }
 
-// keep appends the sample and drops the samples before the window.
-func (sh *slotHistory) keep(s sample, window time.Duration) {
+// appendSample appends the sample and drops the samples before the window.
+func (sh *slotHistory) appendSample(s sample, window time.Duration) {
 	if n := len(sh.samples); n > 0 && s.at.Before(sh.samples[n-1].at) {
 		sh.samples = nil // the server's clock was set back
 	}

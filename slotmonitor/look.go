@@ -10,7 +10,7 @@ const Between = 2 * time.Second
 
 // Look asks the server once, over a connection that it closes again. Figures that take more than one sample, growth and
 // what follows from it, are not known. Of cfg it reads DSN, Only, Thresholds and WALVolume.
-func Look(ctx context.Context, cfg Config) ([]Slot, error) { return look(ctx, cfg, 0) }
+func Look(ctx context.Context, cfg Config) ([]Slot, error) { return sampleSlots(ctx, cfg, 0) }
 
 // LookTwice is Look with a second sample after Between, so that it knows growth and the time left. A slot that no
 // session reads is a warning in it, however short the time is for which that is known.
@@ -18,10 +18,10 @@ func LookTwice(ctx context.Context, cfg Config) ([]Slot, error) {
 	if cfg.Thresholds.Inactive > 0 {
 		cfg.Thresholds.Inactive = time.Nanosecond
 	}
-	return look(ctx, cfg, Between)
+	return sampleSlots(ctx, cfg, Between)
 }
 
-func look(ctx context.Context, cfg Config, between time.Duration) ([]Slot, error) {
+func sampleSlots(ctx context.Context, cfg Config, between time.Duration) ([]Slot, error) {
 	c := &connection{dsn: cfg.DSN, only: cfg.Only, walFiles: cfg.WALVolume > 0}
 	defer c.close()
 	hist := newHistory(between / 2)

@@ -120,7 +120,7 @@ func (m *Monitor) tick(ctx context.Context, hist *history, on *alert.Engine) boo
 		return false
 	}
 	m.tell(err)
-	events := m.judge(slots, err, on)
+	events := m.collectFindings(slots, err, on)
 	m.mu.Lock()
 	m.err = err
 	if err == nil {
@@ -138,8 +138,9 @@ func (m *Monitor) tick(ctx context.Context, hist *history, on *alert.Engine) boo
 	return err == nil
 }
 
-// judge collects the findings about slots, when the server answered, about the monitor itself, and the caller's.
-func (m *Monitor) judge(slots []Slot, err error, on *alert.Engine) []alert.Event {
+// collectFindings collects the findings about slots, when the server answered, about the monitor itself, and the
+// caller's.
+func (m *Monitor) collectFindings(slots []Slot, err error, on *alert.Engine) []alert.Event {
 	now := time.Now()
 	var events []alert.Event
 	found := []alert.Finding{m.blind(err, now)}

@@ -84,7 +84,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		case err != nil: // the group pauses automatically before it tries again
 			c.opts.Logger.Warn("joining the consumer group failed", "group", c.opts.Group, "error", err.Error())
 		default:
-			c.begin(ctx, gen, end, &running)
+			c.startGeneration(ctx, gen, end, &running)
 		}
 	}
 	running.Wait()

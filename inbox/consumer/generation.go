@@ -22,9 +22,9 @@ type generation struct {
 	finished map[string]map[int]int64 // next offsets, not committed yet
 }
 
-// begin starts a goroutine for each assigned partition and one that commits. They end with the generation, and running
-// waits for them.
-func (c *Consumer) begin(
+// startGeneration starts a goroutine for each assigned partition and one that commits. They end with the generation,
+// and running waits for them.
+func (c *Consumer) startGeneration(
 	ctx context.Context, gen *kafka.Generation, end context.CancelCauseFunc, running *sync.WaitGroup,
 ) {
 	g := &generation{c: c, gen: gen, wake: make(chan struct{}, 1), finished: map[string]map[int]int64{}}
@@ -45,8 +45,8 @@ func (c *Consumer) begin(
 				defer g.partitions.Done()
 				defer seen.metrics.End()
 				p := &partition{
-					c: c, topic: topic, id: a.ID, next: a.Offset, recent: newRecent(c.opts.Recent), finish: g.finish,
-					commit: g.settle, progress: seen,
+					c: c, topic: topic, id: a.ID, next: a.Offset, recent: newRecent(c.opts.Recent),
+					finish: g.recordDone, commit: g.commitOffset, progress: seen,
 				}
 				if err := p.consume(ctx, over); err != nil {
 					end(err)
@@ -66,8 +66,8 @@ func (c *Consumer) begin(
 		"group", c.opts.Group, "generation", gen.ID, "partitions", len(gen.Assignments))
 }
 
-// finish records that the records before next are done.
-func (g *generation) finish(topic string, partition int, next int64) {
+// recordDone records that the records before next are done.
+func (g *generation) recordDone(topic string, partition int, next int64) {
 	g.mu.Lock()
 	if g.finished[topic] == nil {
 		g.finished[topic] = map[int]int64{}
@@ -80,8 +80,8 @@ func (g *generation) finish(topic string, partition int, next int64) {
 	}
 }
 
-// settle commits one offset now.
-func (g *generation) settle(topic string, partition int, next int64) error {
+// commitOffset commits one offset now.
+func (g *generation) commitOffset(topic string, partition int, next int64) error {
 	return g.gen.CommitOffsets(map[string]map[int]int64{topic: {partition: next}})
 }
 

@@ -31,7 +31,7 @@ const maxStrikes = 10
 func (p *partition) consume(ctx, over context.Context) error {
 	work, release := drained(ctx, over, p.c.opts.Drain)
 	defer release()
-	if !p.hold(work, over) {
+	if !p.loadHeldKeys(work, over) {
 		return nil
 	}
 	switch {
@@ -40,7 +40,7 @@ func (p *partition) consume(ctx, over context.Context) error {
 			return err
 		}
 	case p.next == kafka.LastOffset:
-		p.settle(over)
+		p.commitStart(over)
 	}
 	for strikes := 1; ; strikes++ {
 		from := p.next
@@ -107,14 +107,14 @@ func (p *partition) read(work, over context.Context) error {
 				"topic", p.topic, "partition", p.id, "error", step.err.Error())
 			continue
 		}
-		if err := p.take(work, over, step); err != nil || over.Err() != nil {
+		if err := p.handleStep(work, over, step); err != nil || over.Err() != nil {
 			return err
 		}
 	}
 }
 
-// take handles one step. A generation that ends meanwhile leaves the record to the next owner.
-func (p *partition) take(work, over context.Context, step fetched) error {
+// handleStep handles one step. A generation that ends meanwhile leaves the record to the next owner.
+func (p *partition) handleStep(work, over context.Context, step fetched) error {
 	if step.isEvent && p.next >= 0 && step.record.Offset > p.next { // compaction, or a loss
 		if err := p.check(over); err != nil {
 			return err
@@ -139,11 +139,11 @@ func (p *partition) take(work, over context.Context, step fetched) error {
 	return nil
 }
 
-// settle commits the partition's end as the place where the group begins, for as long as it takes. Without it, a group
-// that begins at the end would begin at a later end after each restart, until it has handled a first record.
-func (p *partition) settle(over context.Context) {
+// commitStart commits the partition's end as the place where the group begins, for as long as it takes. Without it, a
+// group that begins at the end would begin at a later end after each restart, until it has handled a first record.
+func (p *partition) commitStart(over context.Context) {
 	for over.Err() == nil {
-		end, err := p.end(over)
+		end, err := p.lastStableOffset(over)
 		if err == nil {
 			if err = p.commit(p.topic, p.id, end); err == nil {
 				p.next = end
@@ -159,8 +159,8 @@ func (p *partition) settle(over context.Context) {
 	}
 }
 
-// end returns the offset after the last record that a reader of committed records may get.
-func (p *partition) end(over context.Context) (int64, error) {
+// lastStableOffset returns the offset after the last record that a reader of committed records may get.
+func (p *partition) lastStableOffset(over context.Context) (int64, error) {
 	answer, err := p.c.client.ListOffsets(over, &kafka.ListOffsetsRequest{
 		Topics:         map[string][]kafka.OffsetRequest{p.topic: {kafka.LastOffsetOf(p.id)}},
 		IsolationLevel: kafka.ReadCommitted,

@@ -55,12 +55,12 @@ func Start(
 			attribute.Int("cdc_outbox.attempt", m.Attempt),
 		))
 		return ctx, func(err error) {
-			end(span, err)
+			endSpan(span, err)
 		}
 	}
 }
 
-func end(span trace.Span, err error) {
+func endSpan(span trace.Span, err error) {
 	defer span.End()
 	switch {
 	case err == nil:

@@ -19,13 +19,13 @@ type Value struct {
 func (l *Loaded) Values() []Value {
 	out := make([]Value, 0, len(fields()))
 	for _, f := range fields() {
-		out = append(out, Value{Key: f.Key, Value: l.shown(f), Origin: l.Origins[f.Key].String()})
+		out = append(out, Value{Key: f.Key, Value: l.maskedValue(f), Origin: l.Origins[f.Key].String()})
 	}
 	return out
 }
 
-// shown returns the value as a file would hold it, without secrets.
-func (l *Loaded) shown(f Field) any {
+// maskedValue returns the value as a file would hold it, without secrets.
+func (l *Loaded) maskedValue(f Field) any {
 	switch v := reflect.ValueOf(&l.Config).Elem().FieldByIndex(f.index).Interface().(type) {
 	case Secret:
 		if v.path == "" && f.mask == "dsn" {
@@ -83,7 +83,7 @@ func (l *Loaded) YAML(origins bool) ([]byte, error) {
 			parent, name = f.Key[:dot], f.Key[dot+1:]
 		}
 		value := &yaml.Node{}
-		if err := value.Encode(l.shown(f)); err != nil {
+		if err := value.Encode(l.maskedValue(f)); err != nil {
 			return nil, err
 		}
 		if value.Kind != yaml.ScalarNode {

@@ -79,8 +79,8 @@ func splitList(s string) []string {
 	return append(out, strings.TrimSpace(s[start:]))
 }
 
-// shown returns the value for a message, quoted and shortened. For a secret it returns nothing.
-func (g given) shown(f Field) string {
+// maskedText returns the value for a message, quoted and shortened. For a secret it returns nothing.
+func (g given) maskedText(f Field) string {
 	if f.Secret() {
 		return ""
 	}
@@ -104,7 +104,7 @@ func quote(s string) string {
 // problem returns a problem with the value of a field.
 func (g given) problem(f Field, allowed, format string, args ...any) Problem {
 	return Problem{
-		Key: f.Key, Where: g.Origin.Where, Value: g.shown(f), What: fmt.Sprintf(format, args...), Allowed: allowed,
+		Key: f.Key, Where: g.Origin.Where, Value: g.maskedText(f), What: fmt.Sprintf(format, args...), Allowed: allowed,
 	}
 }
 

@@ -61,17 +61,17 @@ func Refused(rec *router.Record, reason router.Reason, size, limit int, tables [
 // Letter returns the letter with everything in it. It keeps nothing of the case; now becomes its timestamp, because the
 // topic's retention counts from there.
 func (b *Builder) Letter(c *Case, now time.Time) *router.Record {
-	l := b.begin(c, now)
+	l := b.newLetter(c, now)
 	switch {
 	case c.Relation != nil:
 		l.row(c, b.Columns)
-		return l.end()
+		return l.record()
 	case c.Record != nil && l.originals(c.Record):
 		l.out.Value = clone(c.Record.Value)
-		return l.end()
+		return l.record()
 	default:
 		l.add(headerLetter, string(KindRecord))
-		small, _ := Shrink(l.end())
+		small, _ := Shrink(l.record())
 		return small
 	}
 }
@@ -82,8 +82,8 @@ type letter struct {
 	cut []string
 }
 
-// begin fills what all letters have.
-func (b *Builder) begin(c *Case, now time.Time) *letter {
+// newLetter fills what all letters have.
+func (b *Builder) newLetter(c *Case, now time.Time) *letter {
 	l := &letter{out: &router.Record{Topic: b.Topic, Partition: -1, Timestamp: now.UnixMilli()}}
 	id, eventType, key := c.identity(b)
 	l.out.Headers = append(l.out.Headers,
@@ -151,7 +151,7 @@ func clone(b []byte) []byte {
 	return append(make([]byte, 0, len(b)), b...)
 }
 
-func (l *letter) end() *router.Record {
+func (l *letter) record() *router.Record {
 	l.add(headerCut, strings.Join(l.cut, ","))
 	return l.out
 }

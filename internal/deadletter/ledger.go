@@ -62,7 +62,7 @@ type Ledger struct {
 // Add takes a record. It keeps nothing of its value.
 func (l *Ledger) Add(r *Record) {
 	if mark, ok := find(r.Headers, headerRetry); ok {
-		l.mark(r, Mark(mark))
+		l.applyMark(r, Mark(mark))
 		return
 	}
 	s, err := Summarize(r)
@@ -76,7 +76,7 @@ func (l *Ledger) Add(r *Record) {
 	}
 	e.Copies++
 	if s.Holds {
-		e.hold(r)
+		e.holdKey(r)
 	}
 	failed := e.WaitsFor != "" && s.WaitsFor == "" // it was tried since
 	if e.Copies == 1 || failed || e.WaitsFor == s.WaitsFor && r.Partition == e.Partition && r.Offset < e.Offset {
@@ -120,7 +120,7 @@ func (l *Ledger) entry(of identity) *Entry {
 	return e
 }
 
-func (l *Ledger) mark(r *Record, mark Mark) {
+func (l *Ledger) applyMark(r *Record, mark Mark) {
 	v, _ := find(r.Headers, headerAttempt)
 	name := string(v)
 	if name == "" || !slices.Contains([]Mark{Begun, Published, Withdrawn, Dismissal}, mark) {
@@ -145,17 +145,17 @@ func (l *Ledger) mark(r *Record, mark Mark) {
 	if mark == Published {
 		e.RetriedAt = time.UnixMilli(r.Timestamp).UTC()
 	}
-	e.State = e.judge()
+	e.State = e.stateOfAttempts()
 }
 
-// hold takes a letter that holds its key. Its event was tried after what was said of the letters before, and holds its
-// key again.
-func (e *Entry) hold(r *Record) {
+// holdKey takes a letter that holds its key. Its event was tried after what was said of the letters before, and holds
+// its key again.
+func (e *Entry) holdKey(r *Record) {
 	if e.holds == nil {
 		e.holds = map[int32]int64{}
 	}
 	e.holds[r.Partition] = max(e.holds[r.Partition], r.Offset)
-	e.State = e.judge()
+	e.State = e.stateOfAttempts()
 }
 
 // isOver reports whether the attempt has ended before a letter that holds its key again. A mark of a file has no place
@@ -164,7 +164,7 @@ func (e *Entry) isOver(a attempt) bool {
 	return a.mark != Begun && a.at >= 0 && a.at < e.holds[a.partition]
 }
 
-func (e *Entry) judge() State {
+func (e *Entry) stateOfAttempts() State {
 	state := Open
 	for _, a := range e.attempts {
 		if e.isOver(a) {

@@ -58,7 +58,7 @@ func newRow(rel *pgoutput.Relation, tuple pgoutput.Tuple, payload string) (row *
 		if c.Name == payload {
 			value = c.payload(tuple[i])
 		} else {
-			c.take(tuple[i])
+			c.setValue(tuple[i])
 		}
 		if size += len(c.Name) + len(c.Text) + len(c.Data) + 32; size > maxRow {
 			row.Incomplete = true
@@ -76,8 +76,8 @@ func columnOf(c *pgoutput.Column) Column {
 	return Column{Name: c.Name, Type: c.TypeOID, Modifier: c.Modifier, Key: c.Key}
 }
 
-// take fills the column with any value but the payload.
-func (c *Column) take(v pgoutput.Value) {
+// setValue fills the column with any value but the payload.
+func (c *Column) setValue(v pgoutput.Value) {
 	switch {
 	case v.Kind == pgoutput.Null:
 		c.Kind = columnNull

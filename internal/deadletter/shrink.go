@@ -50,5 +50,5 @@ func Shrink(rec *router.Record) (*router.Record, bool) {
 		l.out.Key = rec.Key
 	}
 	l.out.Value, _ = json.Marshal(p) // strings and numbers: cannot fail
-	return l.end(), true
+	return l.record(), true
 }

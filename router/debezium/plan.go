@@ -45,10 +45,10 @@ func (d *Router) planOf(rel *pgoutput.Relation) *plan {
 		d.last = p
 		return p
 	}
-	return d.keep(d.newPlan(rel, router.Catalog{}))
+	return d.cachePlan(d.newPlan(rel, router.Catalog{}))
 }
 
-func (d *Router) keep(p *plan) *plan {
+func (d *Router) cachePlan(p *plan) *plan {
 	if len(d.plans) >= layout.MaxLayouts {
 		clear(d.plans)
 	}
@@ -68,7 +68,7 @@ func (d *Router) Prepare(rel *pgoutput.Relation) error {
 			return err
 		}
 	}
-	d.keep(d.newPlan(rel, c))
+	d.cachePlan(d.newPlan(rel, c))
 	return nil
 }
 

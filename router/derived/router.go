@@ -51,7 +51,7 @@ type column struct {
 	pointer  Pointer
 }
 
-func (d *derived) of(rel *pgoutput.Relation) *table {
+func (d *derived) tableOf(rel *pgoutput.Relation) *table {
 	if d.last != nil && d.last.Rel == rel {
 		return d.last
 	}
@@ -92,12 +92,12 @@ func (d *derived) widen(rel *pgoutput.Relation) *table {
 	return t
 }
 
-func (d *derived) Prepare(rel *pgoutput.Relation) error { return d.Router.Prepare(d.of(rel).wide) }
+func (d *derived) Prepare(rel *pgoutput.Relation) error { return d.Router.Prepare(d.tableOf(rel).wide) }
 
-func (d *derived) Fits(rel *pgoutput.Relation) bool { return d.Router.Fits(d.of(rel).wide) }
+func (d *derived) Fits(rel *pgoutput.Relation) bool { return d.Router.Fits(d.tableOf(rel).wide) }
 
 func (d *derived) Route(rel *pgoutput.Relation, row pgoutput.Tuple, src router.Source) (*router.Record, error) {
-	t := d.of(rel)
+	t := d.tableOf(rel)
 	if len(row) != len(rel.Columns) {
 		return d.Router.Route(t.wide, row, src) // which refuses it
 	}

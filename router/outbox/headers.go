@@ -21,8 +21,8 @@ type headers struct {
 	names    map[string]string
 }
 
-// of fills the list for a row whose id and type texts are given.
-func (h *headers) of(l *rowPlan, row pgoutput.Tuple,
+// fillHeaders fills the list for a row whose id and type texts are given.
+func (h *headers) fillHeaders(l *rowPlan, row pgoutput.Tuple,
 	id, eventType, position []byte,
 ) ([]router.Header, *router.RowError) {
 	h.list = append(h.list[:0], router.Header{Key: router.HeaderID, Value: id})

@@ -14,9 +14,9 @@ type payloads struct {
 	buf []byte
 }
 
-// of returns the payload column's text as it is, except for bytea, which Postgres prints as `\x` and hex digits
+// payloadOf returns the payload column's text as it is, except for bytea, which Postgres prints as `\x` and hex digits
 // (docs 8.4.1) and which is decoded. nil stands for NULL.
-func (p *payloads) of(l *rowPlan, row pgoutput.Tuple) ([]byte, *router.RowError) {
+func (p *payloads) payloadOf(l *rowPlan, row pgoutput.Tuple) ([]byte, *router.RowError) {
 	text, err := l.Text(row, l.payload)
 	if err != nil || text == nil || l.payload.Oid != layout.OIDBytea || row[l.payload.Index].Kind == pgoutput.Binary {
 		return text, err

@@ -118,7 +118,7 @@ func (r *Router) route(l *rowPlan, row pgoutput.Tuple, src router.Source) error 
 	if err != nil {
 		return err
 	}
-	topic, err := r.topics.of(l, row)
+	topic, err := r.topics.topicOf(l, row)
 	if err != nil {
 		return err
 	}
@@ -135,11 +135,11 @@ func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic s
 	if err != nil {
 		return err
 	}
-	list, err := r.headers.of(l, row, id, eventType, src.Position)
+	list, err := r.headers.fillHeaders(l, row, id, eventType, src.Position)
 	if err != nil {
 		return err
 	}
-	value, err := r.payload.of(l, row)
+	value, err := r.payload.payloadOf(l, row)
 	if err != nil {
 		return err
 	}

@@ -207,8 +207,8 @@ func (cfg Config) Renamed() func(name string) string {
 	return t.renamed
 }
 
-// of returns the topic for a row.
-func (t *topics) of(l *rowPlan, row pgoutput.Tuple) (seenTopic, *router.RowError) {
+// topicOf returns the topic for a row.
+func (t *topics) topicOf(l *rowPlan, row pgoutput.Tuple) (seenTopic, *router.RowError) {
 	t.buf = t.buf[:0]
 	for i := range t.parts {
 		p := &t.parts[i]

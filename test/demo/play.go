@@ -114,7 +114,7 @@ func perform(ctx, stop context.Context, o options, v *view, p *cast) (result, er
 			return err
 		}
 		v.note("The writers have stopped; waiting until everything has arrived.")
-		r = p.settle(gctx)
+		r = p.stopAndCount(gctx)
 		return gctx.Err()
 	})
 	if err := group.Wait(); err != nil {
@@ -151,9 +151,9 @@ func (p *cast) crash(trading context.Context, after time.Duration, v *view) erro
 	return p.relay.crash()
 }
 
-// settle waits until the counts agree or the limit is over, then stops the connector as an operator would, and
+// stopAndCount waits until the counts agree or the limit is over, then stops the connector as an operator would, and
 // takes the final counts.
-func (p *cast) settle(ctx context.Context) result {
+func (p *cast) stopAndCount(ctx context.Context) result {
 	limit, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
 	for limit.Err() == nil && !p.arrived(limit) {

@@ -19,8 +19,8 @@ func (w *world) later(d time.Duration, what string, undo func()) {
 	})
 }
 
-// take does what a step says.
-func (w *world) take(s Step) {
+// applyStep does what a step says.
+func (w *world) applyStep(s Step) {
 	in := w.instances[s.A%len(w.instances)]
 	switch s.Kind {
 	case Commit:

@@ -148,7 +148,7 @@ func Run(p *Plan, tracing bool) *Result {
 	for _, s := range p.Steps {
 		time.Sleep(time.Until(w.began.Add(s.At)))
 		w.say("STEP %s", s)
-		w.take(s)
+		w.applyStep(s)
 	}
 	w.ends.Wait()
 	w.settle()

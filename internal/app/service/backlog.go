@@ -54,7 +54,7 @@ func WatchBacklog(ctx context.Context, o Options) (*BacklogWatch, error) {
 		return 0, 0
 	})
 	w.watchAlerts(alert.Config{
-		Judge: func(level func(rule, subject string) alert.Level) []alert.Finding { return w.judge(ctx, level) },
+		Judge: func(level func(rule, subject string) alert.Level) []alert.Finding { return w.checkBacklog(ctx, level) },
 	}, diagnose.BacklogOld, diagnose.BacklogNotKnown)
 	return w, w.listen(ctx, telemetry.Handlers{Ready: w.ready, Status: func() any { return w.report() }}, nil)
 }
@@ -101,8 +101,8 @@ func LookAtBacklog(ctx context.Context, c *config.Loaded) (r BacklogReport, crit
 // blindFor is for how long the server may not answer before that is an alert.
 const blindFor = time.Minute
 
-// judge looks once. It is called at each tick, from one goroutine.
-func (w *BacklogWatch) judge(ctx context.Context, level func(rule, subject string) alert.Level) []alert.Finding {
+// checkBacklog looks once. It is called at each tick, from one goroutine.
+func (w *BacklogWatch) checkBacklog(ctx context.Context, level func(rule, subject string) alert.Level) []alert.Finding {
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	b, err := polling.Look(limited, w.cfg)

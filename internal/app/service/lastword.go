@@ -89,7 +89,7 @@ func (w *lastWord) Say(err error) {
 			w.webhook.Send(e)
 		}
 	}
-	w.keep(said)
+	w.writeRow(said)
 }
 
 // Stays keeps why the process waits for an operator. The monitor's alert about it is sent as any other; see pass.
@@ -103,7 +103,7 @@ func (w *lastWord) Stays(err error) {
 		said.Told = &said.At
 	}
 	w.back = false
-	w.keep(said)
+	w.writeRow(said)
 }
 
 // repeats reports whether the webhook has heard this reason lately, and not since that it is over. w.mu is held.
@@ -111,8 +111,8 @@ func (w *lastWord) repeats(said lastword.Word) bool {
 	return w.before.Current() && w.before.Same(said) && w.before.ToldWithin(w.repeat, said.At)
 }
 
-// keep writes the word down. It never takes longer than lastword.Patience. w.mu is held.
-func (w *lastWord) keep(said lastword.Word) {
+// writeRow writes the word down. It never takes longer than lastword.Patience. w.mu is held.
+func (w *lastWord) writeRow(said lastword.Word) {
 	w.before = &said
 	kept, err := w.place.Write(context.Background(), said)
 	if err != nil || !kept {
@@ -188,8 +188,8 @@ func (w *lastWord) alert(sentence string) alert.Event {
 // that time is in the same crash loop.
 const settled = 3 * time.Second
 
-// settle takes back what was said once the relay has worked for a while.
-func (w *lastWord) settle(ctx context.Context, ready func() (bool, string)) error {
+// clearOnceWorking takes back what was said once the relay has worked for a while.
+func (w *lastWord) clearOnceWorking(ctx context.Context, ready func() (bool, string)) error {
 	tick := time.NewTicker(settled / 6)
 	defer tick.Stop()
 	var since time.Time

@@ -23,7 +23,7 @@ func Connection(err error) string {
 
 // connectionRules are tried in order: an error that knows its reason comes before the class that it belongs to as well,
 // such as that of timeouts.
-var connectionRules = []func(error) string{unresolved, tlsFailure, refused, timedOut, ended}
+var connectionRules = []func(error) string{unresolved, tlsFailure, describeUnreachable, timedOut, describeBroken}
 
 func unresolved(err error) string {
 	var dns *net.DNSError
@@ -53,7 +53,7 @@ func tlsFailure(err error) string {
 	return ""
 }
 
-func refused(err error) string {
+func describeUnreachable(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refuses connections"
@@ -71,7 +71,7 @@ func timedOut(err error) string {
 	return ""
 }
 
-func ended(err error) string {
+func describeBroken(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "breaks the connection off"

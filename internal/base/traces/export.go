@@ -128,8 +128,8 @@ func (b *builder) add(slot string, s *Span) {
 	span.End(trace.WithTimestamp(s.Acked))
 }
 
-// take empties the builder.
-func (b *builder) take() []sdk.ReadOnlySpan {
+// drainSpans empties the builder.
+func (b *builder) drainSpans() []sdk.ReadOnlySpan {
 	out := b.built
 	b.built = nil
 	return out
@@ -187,7 +187,7 @@ func (r *Recorder) exportAll(ctx context.Context, b *builder) {
 
 // export sends the built spans. The exporter has its own timeout and its own retries.
 func (r *Recorder) export(ctx context.Context, b *builder) error {
-	spans := b.take()
+	spans := b.drainSpans()
 	if len(spans) == 0 {
 		return errNothing
 	}

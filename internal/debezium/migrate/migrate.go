@@ -30,9 +30,9 @@ func Translate(in *Input, file string) *Report {
 	m.out.set("router.preset", "debezium")
 	for _, o := range in.Options {
 		m.passed = nil
-		found := m.judge(o)
+		found := m.applyRule(o)
 		entry := Entry{
-			Option: o.Given, Value: shown(o.Name, o.Value, found.verdict != Unknown),
+			Option: o.Given, Value: maskedValue(o.Name, o.Value, found.verdict != Unknown),
 			Verdict: found.verdict, Key: found.key, Note: found.note,
 		}
 		if placeholder.MatchString(o.Value) && (found.verdict != Without || m.passed != nil) {
@@ -76,7 +76,7 @@ func (m *migration) unresolved(o Option, e Entry) Entry {
 	return e
 }
 
-func (m *migration) judge(o Option) outcome {
+func (m *migration) applyRule(o Option) outcome {
 	name, value := o.Name, strings.TrimSpace(o.Value)
 	if alias, option, ok := m.transform(name); ok {
 		return m.judgeTransform(alias, option, value)

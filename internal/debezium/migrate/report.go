@@ -53,8 +53,8 @@ var (
 	wholly      = regexp.MustCompile(`^\s*\$\{[^{}]*\}\s*$`)
 )
 
-// shown is the value as the report may show it. A placeholder is not a secret: it says where the secret is.
-func shown(name, value string, known bool) string {
+// maskedValue is the value as the report may show it. A placeholder is not a secret: it says where the secret is.
+func maskedValue(name, value string, known bool) string {
 	switch {
 	case value == "" || wholly.MatchString(value):
 		return strings.TrimSpace(value)

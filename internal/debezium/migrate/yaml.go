@@ -32,7 +32,7 @@ func (m *migration) yaml(entries []Entry) string {
 		if node.Kind == yaml.SequenceNode {
 			node.Style = yaml.FlowStyle
 		}
-		m.place(sections, f.Key, node)
+		m.insertNode(sections, f.Key, node)
 	}
 	head := "# Written by cdc-outbox migrate debezium from the connector " + oneLine(m.in.Name) + "."
 	if m.in.Name == "" {
@@ -91,15 +91,15 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// place puts the node under its sections, which it creates when they are needed.
-func (m *migration) place(sections map[string]*yaml.Node, key string, node *yaml.Node) {
+// insertNode puts the node under its sections, which it creates when they are needed.
+func (m *migration) insertNode(sections map[string]*yaml.Node, key string, node *yaml.Node) {
 	section, name, ok := cutLast(key, ".")
 	if !ok {
 		section, name = "", key
 	}
 	if sections[section] == nil {
 		sections[section] = &yaml.Node{Kind: yaml.MappingNode}
-		m.place(sections, section, sections[section])
+		m.insertNode(sections, section, sections[section])
 	}
 	k := &yaml.Node{Kind: yaml.ScalarNode, Value: name}
 	if note := m.notes[key]; note != "" {

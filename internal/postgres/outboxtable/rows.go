@@ -58,14 +58,14 @@ func Open(ctx context.Context, dsn string, cfg setup.Config, table identifier.Ta
 		return nil, err
 	}
 	r := &Rows{conn: conn, cfg: cfg, table: table, filter: filter}
-	if err := r.begin(ctx); err != nil {
+	if err := r.prepareSession(ctx); err != nil {
 		r.Close()
 		return nil, postgres.QueryFault("table "+table.String(), err)
 	}
 	return r, nil
 }
 
-func (r *Rows) begin(ctx context.Context) (err error) {
+func (r *Rows) prepareSession(ctx context.Context) (err error) {
 	for name, value := range session.TextSettings() {
 		if _, err := r.conn.Exec(ctx, "SELECT set_config($1, $2, false)", name, value); err != nil {
 			return err

@@ -184,7 +184,7 @@ func (w Route) findings() []preflight.Finding {
 		f.Why = "The stream relies on them; some decide how values are written, so records would hold other bytes " +
 			"than they should."
 	case w.Refusal != nil:
-		return w.refused(f)
+		return w.serverRefusal(f)
 	case w.Relayed() && w.Transit:
 		return []preflight.Finding{
 			preflight.Fine(w.subject(), "The service's own proxy answers, and lets the replication connection pass."),
@@ -219,8 +219,8 @@ func (w Route) passes(f preflight.Finding) preflight.Finding {
 	return f
 }
 
-// refused is for what a server itself may say. Missing rights and missing senders have findings of their own.
-func (w Route) refused(f preflight.Finding) []preflight.Finding {
+// serverRefusal is for what a server itself may say. Missing rights and missing senders have findings of their own.
+func (w Route) serverRefusal(f preflight.Finding) []preflight.Finding {
 	switch w.Refusal.Code {
 	case "42501", "53300":
 		if w.Relayed() && !w.Transit {

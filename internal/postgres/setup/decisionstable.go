@@ -142,8 +142,8 @@ func checkDecisions(cfg Config, st state) []preflight.Finding {
 		return []preflight.Finding{{
 			Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not use it.", st.Server.User),
 			Why: why, Remedy: "Grant the rights.",
-			Commands: []string{fmt.Sprintf("GRANT %s ON TABLE %s TO %s;", statetables.DecisionsRights, cfg.Decisions.SQL(),
-				identifier.Quote(st.Server.User))},
+			Commands: []string{fmt.Sprintf("GRANT %s ON TABLE %s TO %s;", statetables.DecisionsRights,
+				cfg.Decisions.SQL(), identifier.Quote(st.Server.User))},
 		}}
 	}
 	return []preflight.Finding{preflight.Fine(subject, "Operators can decide about a running connector there.")}

@@ -30,7 +30,7 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 		if err != nil {
 			return postgres.QueryFault("locks", err)
 		}
-		st, err := s.look(ctx, cfg)
+		st, err := s.readStateUnlessLocked(ctx, cfg)
 		if err != nil {
 			out = checkWriters(locked)
 			return postgres.QueryFault("catalog", err)

@@ -100,7 +100,7 @@ func ReportSlot(ctx context.Context, dsn string, cfg Config) (r SlotReport, err 
 func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, error) {
 	conn := servers.Conn
 	r := SlotReport{Slot: cfg.Slot, Open: []string{}}
-	st, err := servers.look(ctx, cfg)
+	st, err := servers.readStateUnlessLocked(ctx, cfg)
 	if err != nil {
 		return r, postgres.QueryFault("catalog", err)
 	}
@@ -279,7 +279,7 @@ func RecreateSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, erro
 
 // createPublication comes before the slot, which cannot read what was written before its publication.
 func createPublication(ctx context.Context, conn servers, cfg Config) error {
-	st, err := conn.look(ctx, cfg)
+	st, err := conn.readStateUnlessLocked(ctx, cfg)
 	if err != nil {
 		return err
 	}

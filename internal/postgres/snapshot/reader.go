@@ -44,7 +44,7 @@ func Open(ctx context.Context, dsn string, o postgres.Objects) (*Reader, error) 
 		return nil, err
 	}
 	s := &Reader{conn: conn, objects: o, list: List(o).SQL(), relations: make([]*pgoutput.Relation, len(o.Tables))}
-	some, err := s.begin(ctx)
+	some, err := s.prepareList(ctx)
 	if err != nil || !some {
 		s.Close()
 		return nil, err
@@ -52,7 +52,7 @@ func Open(ctx context.Context, dsn string, o postgres.Objects) (*Reader, error) 
 	return s, nil
 }
 
-func (s *Reader) begin(ctx context.Context) (some bool, err error) {
+func (s *Reader) prepareList(ctx context.Context) (some bool, err error) {
 	info, err := LookupList(ctx, s.conn, List(s.objects))
 	if err != nil {
 		return false, s.fault(err)

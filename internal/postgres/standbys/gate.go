@@ -108,7 +108,7 @@ func (g *Gate) Follow(pid uint32) {
 	g.unseen = pid != 0
 	clear(g.slots)
 	g.trust()
-	g.end()
+	g.dropRequest()
 	g.nudge()
 }
 
@@ -122,7 +122,7 @@ func (g *Gate) Passed(commit lsn.LSN) bool {
 func (g *Gate) Ask(commit lsn.LSN, committed time.Time) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.end()
+	g.dropRequest()
 	g.request = &request{commit: commit, committed: committed, since: time.Now(), done: make(chan struct{})}
 	g.nudge()
 	return g.request.done
@@ -132,11 +132,11 @@ func (g *Gate) Ask(commit lsn.LSN, committed time.Time) <-chan struct{} {
 func (g *Gate) Withdraw() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.end()
+	g.dropRequest()
 }
 
-// end takes the request away, with the lock.
-func (g *Gate) end() {
+// dropRequest takes the request away, with the lock.
+func (g *Gate) dropRequest() {
 	if g.request != nil {
 		g.waited.Add(int64(time.Since(g.request.since)))
 		g.request = nil
@@ -179,7 +179,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		if !look {
 			continue // the next request, or the next stream, wakes it
 		}
-		again := g.look(ctx, r, pid)
+		again := g.queryStandbys(ctx, r, pid)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -202,8 +202,9 @@ func (g *Gate) present() (r *request, pid uint32, look bool) {
 	return g.request, g.pid, g.request != nil || g.pid != 0 && (g.unseen || g.watch)
 }
 
-// look asks once and reports whether there was an answer. r was at hand before, and is nil where nothing waits.
-func (g *Gate) look(ctx context.Context, r *request, pid uint32) bool {
+// queryStandbys asks once and reports whether there was an answer. r was at hand before, and is nil where nothing
+// waits.
+func (g *Gate) queryStandbys(ctx context.Context, r *request, pid uint32) bool {
 	limited, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	l, err := g.askServer(limited)
@@ -271,7 +272,7 @@ func (g *Gate) answered(l *Look, r *request, pid uint32) {
 	}
 	if v.flushed >= r.target || r.commit < g.horizon.at {
 		close(r.done)
-		g.end()
+		g.dropRequest()
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 const CheckpointRights = "SELECT, INSERT, UPDATE, DELETE"
 
 // CheckpointDDL creates the table, in which each slot has a row: everything up to position that came through the slot
-// is published, writes counts how often that was written, and last_word is why a relay ended (internal/postgres/lastword). The
-// fill factor leaves room for the row's next version on its own page, so nothing has to be vacuumed.
+// is published, writes counts how often that was written, and last_word is why a relay ended
+// (internal/postgres/lastword). The fill factor leaves room for the row's next version on its own page, so nothing has
+// to be vacuumed.
 func CheckpointDDL(t identifier.Table) string {
 	return fmt.Sprintf("CREATE TABLE %s (slot text PRIMARY KEY, system_id text NOT NULL, timeline int NOT NULL, "+
 		"position pg_lsn NOT NULL,\n"+

@@ -77,7 +77,7 @@ func (r *reader) relay(s stream) error {
 	case err != nil:
 		return err
 	}
-	switch err := r.begin(s); {
+	switch err := r.runSnapshot(s); {
 	case errors.Is(err, errStopping):
 		return r.finish(s)
 	case errors.Is(err, errFinished):
@@ -118,9 +118,9 @@ func (r *reader) relay(s stream) error {
 	}
 }
 
-// begin publishes the initial snapshot, where there is one. While a row of it halts, or a pause lasts, nothing of it is
-// being read: the query that brings the rows would keep the server from vacuuming.
-func (r *reader) begin(s stream) error {
+// runSnapshot publishes the initial snapshot, where there is one. While a row of it halts, or a pause lasts, nothing of
+// it is being read: the query that brings the rows would keep the server from vacuuming.
+func (r *reader) runSnapshot(s stream) error {
 	for {
 		if err := r.awaitResume(s); err != nil {
 			return err

@@ -103,7 +103,7 @@ type snapshotRun struct {
 
 func (w *snapshotRun) run() error {
 	for after := int64(0); ; {
-		last, err := w.list.Batch(w.r.c.life, after, w.take)
+		last, err := w.list.Batch(w.r.c.life, after, w.publishRow)
 		if err == nil && last > 0 {
 			w.taken = last
 		}
@@ -146,7 +146,7 @@ func (w *snapshotRun) strikeOff() error {
 	return nil
 }
 
-func (w *snapshotRun) take(n int64, rel *pgoutput.Relation, tuple pgoutput.Tuple) error {
+func (w *snapshotRun) publishRow(n int64, rel *pgoutput.Relation, tuple pgoutput.Tuple) error {
 	r := w.r
 	select {
 	case <-r.c.stopping:

@@ -66,8 +66,8 @@ func (t Table) list(ctx context.Context, conn *pgx.Conn, h *relay.HaltedRow, fro
 	return err
 }
 
-// take marks a decision as taken up. It returns false where it no longer exists.
-func (t Table) take(ctx context.Context, conn *pgx.Conn, id int64, by, at string) (bool, error) {
+// markTaken marks a decision as taken up. It returns false where it no longer exists.
+func (t Table) markTaken(ctx context.Context, conn *pgx.Conn, id int64, by, at string) (bool, error) {
 	tag, err := conn.Exec(ctx, fmt.Sprintf(`UPDATE %s SET taken_at = now(), taken_by = $2::text, taken_lsn = $3::text
 		WHERE id = $1::bigint AND taken_at IS NULL`, t.Name.SQL()), id, by, at)
 	return err == nil && tag.RowsAffected() > 0, err

@@ -97,7 +97,7 @@ func (w *Watch) once(ctx context.Context) (next time.Duration, err error) {
 	look, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	was := w.exists
-	switch err = w.look(look); {
+	switch err = w.applyDecisions(look); {
 	case err == nil && w.exists:
 		w.said = ""
 		return interval, nil
@@ -119,8 +119,8 @@ func (w *Watch) once(ctx context.Context) (next time.Duration, err error) {
 	return interval, err
 }
 
-// look reads the table and does what follows. Whether the table is there is asked until it is.
-func (w *Watch) look(ctx context.Context) (err error) {
+// applyDecisions reads the table and does what follows. Whether the table is there is asked until it is.
+func (w *Watch) applyDecisions(ctx context.Context) (err error) {
 	if w.conn == nil || w.conn.IsClosed() {
 		dsn, err := w.DSN()
 		if err != nil {
@@ -170,7 +170,7 @@ func (w *Watch) follow(ctx context.Context, s Steps, v View) error {
 		if v.Confirmed != 0 {
 			at = v.Confirmed.String()
 		}
-		fresh, err := w.Table.take(ctx, w.conn, d.ID, w.Process, at)
+		fresh, err := w.Table.markTaken(ctx, w.conn, d.ID, w.Process, at)
 		if err != nil {
 			return err
 		}

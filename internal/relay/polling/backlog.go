@@ -36,11 +36,11 @@ func Look(ctx context.Context, cfg Config) (b relay.Backlog, err error) {
 	cfg.setDefaults()
 	c := &connection{cfg: &cfg, made: func(bool) {}}
 	defer c.close()
-	b, err = look(ctx, c, &cfg)
+	b, err = countBacklog(ctx, c, &cfg)
 	return b, orEnded(ctx, &cfg, err)
 }
 
-func look(ctx context.Context, c *connection, cfg *Config) (b relay.Backlog, err error) {
+func countBacklog(ctx context.Context, c *connection, cfg *Config) (b relay.Backlog, err error) {
 	b.At = time.Now().UTC()
 	for _, t := range cfg.Tables {
 		s := newStatements(cfg, t)
@@ -86,7 +86,7 @@ func (r *Relay) watchTables(ctx context.Context) error {
 	defer halted.Stop()
 	verified, wrong := time.Now(), false
 	for {
-		if b, err := look(ctx, c, &r.cfg); err == nil {
+		if b, err := countBacklog(ctx, c, &r.cfg); err == nil {
 			r.latest.Store(&b)
 		}
 		if time.Since(verified) > verifyEvery || wrong {

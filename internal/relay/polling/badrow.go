@@ -83,7 +83,7 @@ func (w *worker) apply(policy relay.Policy, a attempt, bad badrow.Row, next stri
 	if policy == relay.Skip {
 		done(bad)
 		w.r.badRows.Skip(bad)
-		w.batch.settle(a.row)
+		w.batch.markPassedOver(a.row)
 		return true, nil
 	}
 	letter.Relation, letter.Tuple, letter.Position = w.batch.relation, w.batch.tuple(a.row), bad.Position

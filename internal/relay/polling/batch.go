@@ -66,14 +66,14 @@ func (b *batch) add(row batchRow, values [][]byte) {
 			b.values = append(b.values, pgoutput.Value{Kind: pgoutput.Null})
 			continue
 		}
-		b.values = append(b.values, pgoutput.Value{Kind: pgoutput.Text, Data: b.keep(v)})
+		b.values = append(b.values, pgoutput.Value{Kind: pgoutput.Text, Data: b.copyToArena(v)})
 	}
 	b.width = len(values)
-	row.part, row.tid = b.keep(row.part), b.keep(row.tid)
+	row.part, row.tid = b.copyToArena(row.part), b.copyToArena(row.tid)
 	b.rows = append(b.rows, row)
 }
 
-func (b *batch) keep(v []byte) []byte {
+func (b *batch) copyToArena(v []byte) []byte {
 	start := len(b.arena)
 	b.arena = append(b.arena, v...)
 	return b.arena[start:len(b.arena):len(b.arena)]
@@ -108,8 +108,8 @@ func (b *batch) land(i int) {
 	b.flying--
 }
 
-// settle is for a row that is passed over by policy.
-func (b *batch) settle(i int) {
+// markPassedOver is for a row that is passed over by policy.
+func (b *batch) markPassedOver(i int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rows[i].state = settled

@@ -154,7 +154,7 @@ func setUp(t *tableState, s *Setup) fault.Remedy {
 // checkTableItself finds what rules out all other checks; nil where nothing does.
 func checkTableItself(t *tableState, s *Setup) *preflight.Finding {
 	var f preflight.Finding
-	column, ended := t.ended(s.Columns.Published)
+	column, ended := t.renamedColumn(s.Columns.Published)
 	switch {
 	case !t.Exists:
 		remedy := fault.Do("Create the table.", "cdc-outbox setup --table")

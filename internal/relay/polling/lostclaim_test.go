@@ -62,7 +62,7 @@ func TestALostClaimIsMadeAgainBeforeMarking(t *testing.T) {
 			w.batch.rows[i].state = state
 		}
 		began := time.Now()
-		require.NoError(t, w.settle(t.Context(), s))
+		require.NoError(t, w.finishClaim(t.Context(), s))
 		require.Equal(t, []string{"mark", "claim [3 5]", "mark", "claim [3 5]", "mark"}, conn.asked)
 		require.Empty(t, w.batch.unmarked())
 		require.Positive(t, time.Since(began), "it does not hurry")

@@ -184,7 +184,7 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 		if err != nil {
 			return nil, err
 		}
-		if column, yes := st.ended(s.Columns.Published); yes {
+		if column, yes := st.renamedColumn(s.Columns.Published); yes {
 			return nil, endedFault(t, s.Columns.Published, column)
 		}
 		if err := refuseReadFromLog(ctx, conn, t); err != nil {
@@ -294,7 +294,7 @@ func planTeardown(ctx context.Context, conn *pgx.Conn, s *Setup, dropTables bool
 					quoted(indexName(t)))
 			}
 			names := []string{s.Columns.Sequence, s.Columns.Published}
-			if column, yes := st.ended(s.Columns.Published); yes {
+			if column, yes := st.renamedColumn(s.Columns.Published); yes {
 				names = append(names, column)
 			}
 			for _, name := range names {

@@ -2,12 +2,10 @@ package polling
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
@@ -38,46 +36,6 @@ func (r *Relay) setState(s relay.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state = r.state.To(s, time.Now())
-}
-
-// Ready reports whether the relay does its work: Postgres answers, Kafka acknowledges, and no lane is stuck.
-func (r *Relay) Ready() (bool, string) {
-	r.mu.Lock()
-	state, trouble := r.state, r.trouble
-	r.mu.Unlock()
-	now := time.Now()
-	heard := r.heard.Load()
-	if h := r.haltedRows(); len(h) > 0 {
-		return false, fmt.Sprintf("%d of %d lanes halted, one at event %s: %s", len(h), Lanes*len(r.sources),
-			h[0].EventID, h[0].Message)
-	}
-	paused := r.paused.Load()
-	switch {
-	case paused != nil && state.Name != relay.Draining && state.Name != relay.Stopped:
-		return false, paused.State().Reason
-	case state.Name == relay.Draining || state.Name == relay.Stopped || heard == 0:
-		if state.Reason != "" {
-			return false, fmt.Sprintf("%s: %s", state.Name, state.Reason)
-		}
-		return false, string(state.Name)
-	case trouble != nil:
-		return false, fmt.Sprintf("%s: %s", state.Name, state.Reason)
-	}
-	var oldest time.Duration
-	for _, w := range r.workers {
-		oldest = max(oldest, w.batch.waited(now))
-	}
-	if oldest > r.cfg.Stall {
-		why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", human.Duration(oldest))
-		if t := r.troubles(); len(t) > 0 {
-			why += ": " + t[0].Wait().Sentence()
-		}
-		return false, why
-	}
-	if silent := now.Sub(time.Unix(0, heard)); silent > max(r.cfg.Stall, 2*r.cfg.Interval) {
-		return false, fmt.Sprintf("nothing was heard from Postgres for %s", human.Duration(silent))
-	}
-	return true, "polling"
 }
 
 // Status returns the whole picture. It is safe for concurrent use and cheap.

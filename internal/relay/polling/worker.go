@@ -117,7 +117,7 @@ func (w *worker) round(ctx context.Context, s *source) (worked bool, err error) 
 	if err := w.deliver(ctx, s); err != nil {
 		return false, err
 	}
-	return len(w.batch.rows) > 0, w.settle(ctx, s)
+	return len(w.batch.rows) > 0, w.finishClaim(ctx, s)
 }
 
 func (w *worker) read(ctx context.Context, s *source, mine []int) error {
@@ -137,13 +137,13 @@ func (w *worker) read(ctx context.Context, s *source, mine []int) error {
 	return nil
 }
 
-// settle marks what is in Kafka, and ends the claim. The lanes are this worker's until it is done, however long that
-// takes: rows that are in Kafka and not marked would be published again by the next one. Other processes do not
+// finishClaim marks what is in Kafka, and ends the claim. The lanes are this worker's until it is done, however long
+// that takes: rows that are in Kafka and not marked would be published again by the next one. Other processes do not
 // know that, so a claim that was lost is made again first.
-func (w *worker) settle(ctx context.Context, s *source) error {
+func (w *worker) finishClaim(ctx context.Context, s *source) error {
 	again := newRetry()
 	for {
-		err := w.mark(ctx, s)
+		err := w.markPublished(ctx, s)
 		if err == nil || fault.KindOf(err) != fault.Retry || ctx.Err() != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (w *worker) settle(ctx context.Context, s *source) error {
 	}
 }
 
-func (w *worker) mark(ctx context.Context, s *source) error {
+func (w *worker) markPublished(ctx context.Context, s *source) error {
 	indexes := w.batch.marks()
 	sql := ""
 	if len(indexes) > 0 {

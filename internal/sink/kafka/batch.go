@@ -108,7 +108,7 @@ func (b *batch) freeChunks() {
 func (b *batch) size() int { return wire.HeaderSize + b.payload }
 
 // append encodes the record and returns the bytes it took, 0 where the batch would grow beyond limit. The first
-// record always fits: one that is too large for the topic is for the broker to refuse, see split.go. Nothing of
+// record always fits: one that is too large for the topic is for the broker to refuse, see batchsplit.go. Nothing of
 // rec is kept.
 func (b *batch) append(rec *router.Record, ticket uint64, limit int) int {
 	n := b.enter(bodyLen(rec), rec.Timestamp, ticket, limit, true)

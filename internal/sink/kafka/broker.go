@@ -46,7 +46,7 @@ func (p *Producer) refresh(part *partition) {
 	b := part.broker
 	b.ready.add(part)
 	b.count(part)
-	b.want()
+	b.wantConnection()
 }
 
 // count brings readyBytes in line with what a ready partition has pending.
@@ -66,8 +66,8 @@ func (p *Producer) unready(part *partition) {
 	part.counted = 0
 }
 
-// want asks serve for a connection.
-func (b *broker) want() {
+// wantConnection asks serve for a connection.
+func (b *broker) wantConnection() {
 	if b.conn != nil {
 		return
 	}
@@ -156,7 +156,7 @@ func (p *Producer) unreachable(ctx context.Context, b *broker, err error) {
 	}
 	p.wantMetadata()
 	if b.ready.first != nil {
-		b.want()
+		b.wantConnection()
 	}
 }
 
@@ -189,7 +189,7 @@ func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 		}
 	}
 	if b.ready.first != nil {
-		b.want()
+		b.wantConnection()
 	}
 	p.proceed(b, parts)
 }

@@ -49,7 +49,7 @@ func chaos(t *testing.T, seed uint64, stateful bool) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	codes := []int16{3, 5, 6, 7, 19, 20, 56, 74, 89, 2, -1, 29}
 	if !stateful {
-		codes = append(codes, 45, 59, 47, 10, 87) // the last two after a lost answer, see split.go
+		codes = append(codes, 45, 59, 47, 10, 87) // the last two after a lost answer, see batchsplit.go
 	}
 	const topics, partitions, brokers = 2, 3, 3
 	c := newCluster(t, kfake.NumBrokers(brokers), kfake.SeedTopics(partitions, "t0", "t1"))

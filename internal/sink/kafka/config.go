@@ -79,7 +79,7 @@ type Config struct {
 	Transactions *Transactions
 
 	// AwaitTopics has Produce wait until the partitions of the record's topic are known. Default false: the record is
-	// taken and waits in the producer, see unplaced.go.
+	// taken and waits in the producer, see awaitingmetadata.go.
 	AwaitTopics bool
 
 	// CreateTopic, when set, says how to create a topic that a record needs and that does not exist. Default nil: such

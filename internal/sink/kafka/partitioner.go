@@ -44,3 +44,27 @@ func murmur2(data []byte) uint32 {
 	h ^= h >> 15
 	return h
 }
+
+// choose returns the partition for a record: the partition it names, the partition of its key's hash, or for records
+// without a key a sticky one, which changes whenever its batch was taken, so that records gather in few batches under
+// load and spread evenly when there is little of it. nil: the record names a partition that does not exist.
+func (t *topic) choose(explicit int32, key []byte) *partition {
+	switch {
+	case int(explicit) >= len(t.partitions):
+		return nil
+	case explicit >= 0:
+		return t.partitions[explicit]
+	case key != nil:
+		return t.partitions[partitionOf(key, len(t.partitions))]
+	}
+	if part := t.partitions[t.sticky%len(t.partitions)]; part.open != nil {
+		return part
+	}
+	for range t.partitions {
+		t.sticky = (t.sticky + 1) % len(t.partitions)
+		if t.partitions[t.sticky].broker != nil {
+			break
+		}
+	}
+	return t.partitions[t.sticky]
+}

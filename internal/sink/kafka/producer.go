@@ -152,11 +152,11 @@ func (p *Producer) Run(ctx context.Context) error {
 // Produce appends the record to the batch of its partition. It keeps nothing of rec, which the caller may use
 // again when Produce returns. Records of a partition are written in the order of their Produce.
 //
-// It does not wait for a topic that was not met before, see unplaced.go. It blocks while partitions are being added to
-// the topic, or the limit that the record exceeds has to be asked for; ctx ends that wait and its error is returned.
-// Where Config.Refused is set, a record that the topic cannot take returns a *RefusedError, with nothing taken. The
-// ticket comes back in a Delivery. Memory is bounded by the caller, who stops calling Produce when too much is
-// unacknowledged.
+// It does not wait for a topic that was not met before, see awaitingmetadata.go. It blocks while partitions are being
+// added to the topic, or the limit that the record exceeds has to be asked for; ctx ends that wait and its error is
+// returned. Where Config.Refused is set, a record that the topic cannot take returns a *RefusedError, with nothing
+// taken. The ticket comes back in a Delivery. Memory is bounded by the caller, who stops calling Produce when too much
+// is unacknowledged.
 func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint64) error {
 	return p.ProduceAt(ctx, rec, ticket, Position{})
 }
@@ -179,8 +179,8 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 		p.toStage(t, rec, size, ticket, pos)
 		return nil
 	}
-	p.settle()
-	part, err := p.place(ctx, t, rec)
+	p.flushStage()
+	part, err := p.partitionFor(ctx, t, rec)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 		if err := p.fits(ctx, t, rec); err != nil {
 			return err
 		}
-		if part, err = p.place(ctx, t, rec); err != nil {
+		if part, err = p.partitionFor(ctx, t, rec); err != nil {
 			return err
 		}
 	}
@@ -229,7 +229,7 @@ func (p *Producer) put(part *partition, rec *router.Record, ticket uint64) {
 		n = part.open.append(rec, ticket, t.limit)
 	}
 	if n == 0 {
-		p.begin(part)
+		p.rollBatch(part)
 		n = wire.HeaderSize + part.open.append(rec, ticket, t.limit)
 	}
 	if rec != own {
@@ -238,8 +238,8 @@ func (p *Producer) put(part *partition, rec *router.Record, ticket uint64) {
 	part.pending += n
 }
 
-// begin seals the partition's open batch, if there is one, and opens another.
-func (p *Producer) begin(part *partition) {
+// rollBatch seals the partition's open batch, if there is one, and opens another.
+func (p *Producer) rollBatch(part *partition) {
 	part.seal()
 	part.begin()
 	part.open.made = part.topic.look()

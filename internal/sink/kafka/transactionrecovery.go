@@ -58,17 +58,17 @@ func (p *Producer) recover(ctx context.Context) time.Duration {
 	p.mu.Unlock()
 	if x.redone > 0 && !r.paced && r.cause.Action != wire.Split {
 		r.paced = true
-		p.keep(r)
+		p.setRecovery(r)
 		return p.cfg.pace.delay(x.redone)
 	}
 	if err := p.tryRecover(ctx, t, id, &r); err != nil {
-		p.keep(r)
+		p.setRecovery(r)
 		return p.stepFailed(err)
 	}
 	return 0
 }
 
-func (p *Producer) keep(r recovery) {
+func (p *Producer) setRecovery(r recovery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tx.recovery = r

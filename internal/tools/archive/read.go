@@ -131,7 +131,7 @@ func read(in *bufio.Reader, take func(*pgoutput.Relation, pgoutput.Tuple) error)
 			return fmt.Errorf("it ends after %d rows, without saying so: %w", n, err)
 		}
 		if bytes.HasPrefix(line, []byte("{")) {
-			return end(in, line, n)
+			return readManifest(in, line, n)
 		}
 		row, err := parseRow(line)
 		if err != nil || len(row) != len(rel.Columns) {
@@ -143,7 +143,7 @@ func read(in *bufio.Reader, take func(*pgoutput.Relation, pgoutput.Tuple) error)
 	}
 }
 
-func end(in *bufio.Reader, line []byte, n int64) error {
+func readManifest(in *bufio.Reader, line []byte, n int64) error {
 	var m Manifest
 	if err := json.Unmarshal(line, &m); err != nil {
 		return err

@@ -111,7 +111,7 @@ func (w *Writer) Finish() (Manifest, error) {
 		w.Abort()
 		return Manifest{}, err
 	}
-	if err = place(w.file, filepath.Join(w.dir, w.name)); err == nil {
+	if err = closeAndRename(w.file, filepath.Join(w.dir, w.name)); err == nil {
 		err = syncDirectory(w.dir)
 	}
 	return w.manifest, err
@@ -136,11 +136,11 @@ func writeFile(dir, name string, text []byte) error {
 		_ = f.Close()
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return place(f, filepath.Join(dir, name))
+	return closeAndRename(f, filepath.Join(dir, name))
 }
 
-// place closes a file that is on the disk and gives it its name.
-func place(f *os.File, path string) error {
+// closeAndRename closes a file that is on the disk and gives it its name.
+func closeAndRename(f *os.File, path string) error {
 	err := f.Close()
 	if err == nil {
 		err = os.Rename(f.Name(), path)

@@ -58,7 +58,7 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 			"how it writes this one; the records of an event are found by its id")
 	}
 	o.slot(ctx, r, end)
-	if err = o.search(ctx, r); err == nil && o.mayCome(r) && o.settle(ctx, r, end) {
+	if err = o.search(ctx, r); err == nil && o.mayCome(r) && o.awaitSlotPast(ctx, r, end) {
 		err = o.search(ctx, r) // what was in transit during the first search has arrived
 	}
 	if err != nil {
@@ -135,8 +135,8 @@ const (
 	settleEvery = 250 * time.Millisecond
 )
 
-// settle waits until the slot has passed the rows, for a few seconds: then what Kafka does not have is missing.
-func (o *Options) settle(ctx context.Context, r *Report, end lsn.LSN) bool {
+// awaitSlotPast waits until the slot has passed the rows, for a few seconds: then what Kafka does not have is missing.
+func (o *Options) awaitSlotPast(ctx context.Context, r *Report, end lsn.LSN) bool {
 	defer o.Progress.Wait(progress.For("the slot to pass the row"))()
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()

@@ -250,7 +250,7 @@ func (w *worker) searchFor(ctx context.Context, k *reader.Reader, s reader.Span,
 			return err
 		}
 		if w.fits(m, needle) {
-			w.keep(m)
+			w.addRecord(m)
 		}
 	}
 	return nil
@@ -263,7 +263,7 @@ func (w *worker) fits(m *reader.Message, needle []byte) bool {
 	return w.eventID(m.Headers) == string(needle)
 }
 
-func (w *worker) keep(m *reader.Message) {
+func (w *worker) addRecord(m *reader.Message) {
 	rec := Record{
 		Topic: m.Topic, Partition: m.Partition, Offset: m.Offset, Timestamp: time.UnixMilli(m.Timestamp).UTC(),
 		EventID: w.eventID(m.Headers),

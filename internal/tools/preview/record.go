@@ -48,8 +48,8 @@ type BadRow struct {
 	Policy  string        `json:"policy"` // what the relay does with it
 }
 
-// of is the record's copy for people.
-func of(table string, r *router.Record) *Record {
+// recordCopy is the record's copy for people.
+func recordCopy(table string, r *router.Record) *Record {
 	at := time.UnixMilli(r.Timestamp).UTC()
 	p := &Record{Table: table, Topic: r.Topic, Timestamp: &at}
 	if r.Partition >= 0 {
@@ -89,7 +89,7 @@ func (o *Options) routed(table string, rec *router.Record, err error) (*Record, 
 	case err != nil:
 		return nil, err
 	}
-	return of(table, rec), nil
+	return recordCopy(table, rec), nil
 }
 
 // JSON writes the record as a line of JSON.
@@ -118,19 +118,19 @@ func (r *Record) Text(w io.Writer) error {
 		partition = fmt.Sprint(*r.Partition)
 	}
 	line("partition", partition)
-	line("key", shown(r.Key, r.KeyBase64))
+	line("key", displayText(r.Key, r.KeyBase64))
 	line("timestamp", human.Stamp(*r.Timestamp))
 	label := "headers"
 	for _, h := range r.Headers {
-		line(label, fault.Printable(h.Name)+": "+shown(h.Value, h.ValueBase64))
+		line(label, fault.Printable(h.Name)+": "+displayText(h.Value, h.ValueBase64))
 		label = ""
 	}
-	line("value", shown(r.Value, r.ValueBase64))
+	line("value", displayText(r.Value, r.ValueBase64))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func shown(s *string, raw []byte) string {
+func displayText(s *string, raw []byte) string {
 	switch {
 	case raw != nil:
 		return fmt.Sprintf("%d bytes that are not a text; --json has them in base64", len(raw))

@@ -17,7 +17,8 @@ import (
 func Stream(ctx context.Context, o Options, ready func(slot string), give func(*Record) error) error {
 	s := &stream{Options: o, give: give}
 	t := replication.Temporary{
-		DSN: o.DSN, Publication: o.Admin.Publication, Messages: len(o.Admin.Messages) > 0, Ready: ready, Take: s.take,
+		DSN: o.DSN, Publication: o.Admin.Publication, Messages: len(o.Admin.Messages) > 0,
+		Ready: ready, Take: s.handleMessage,
 	}
 	return t.Run(ctx)
 }
@@ -33,7 +34,7 @@ type stream struct {
 	position []byte // scratch
 }
 
-func (s *stream) take(m *pgoutput.Message) error {
+func (s *stream) handleMessage(m *pgoutput.Message) error {
 	switch m.Kind {
 	case pgoutput.KindBegin:
 		s.begin, s.index = m.Begin, 0

@@ -86,7 +86,7 @@ func FindGhosts(ctx context.Context, o GhostOptions) (*GhostReport, error) {
 	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.settle(ctx); err != nil {
+	if err := s.confirmGhosts(ctx); err != nil {
 		return nil, err
 	}
 	return &s.report, nil
@@ -151,7 +151,7 @@ func (s *search) read(ctx context.Context) error {
 	for _, span := range all {
 		for m, err := range consumer.Messages(ctx, span) {
 			if err == nil {
-				err = s.take(ctx, m)
+				err = s.noteRecord(ctx, m)
 			}
 			if err != nil {
 				return err
@@ -172,8 +172,8 @@ func offsetsIn(spans []reader.Span) (n int64) {
 	return n
 }
 
-// take notes a record to be looked up. A record's time has no more than milliseconds.
-func (s *search) take(ctx context.Context, m *reader.Message) error {
+// noteRecord notes a record to be looked up. A record's time has no more than milliseconds.
+func (s *search) noteRecord(ctx context.Context, m *reader.Message) error {
 	s.report.Records++
 	if s.report.Records%stepRecords == 0 {
 		s.o.Progress.Step(progress.Step{
@@ -263,8 +263,8 @@ func (s *search) absent(ctx context.Context, all []*Ghost) ([]*Ghost, error) {
 	return rest, nil
 }
 
-// settle looks again when the writers that were in COMMIT have ended, and leaves out what was pruned meanwhile.
-func (s *search) settle(ctx context.Context) error {
+// confirmGhosts looks again when the writers that were in COMMIT have ended, and leaves out what was pruned meanwhile.
+func (s *search) confirmGhosts(ctx context.Context) error {
 	if len(s.report.Ghosts) == 0 {
 		return nil
 	}

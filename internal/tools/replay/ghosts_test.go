@@ -33,7 +33,7 @@ func TestOnlyEventsOfRowsThatAreKeptAreJudged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := search{o: &GhostOptions{Since: test.since}, seen: map[string]*Ghost{}}
 			s.report.From = from
-			require.NoError(t, s.take(t.Context(), &reader.Message{
+			require.NoError(t, s.noteRecord(t.Context(), &reader.Message{
 				Topic: "t", Timestamp: test.at.UnixMilli(), AppendTime: test.append,
 				Headers: []router.Header{{Key: "id", Value: []byte("e-1")}},
 			}))

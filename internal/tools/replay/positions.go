@@ -92,7 +92,7 @@ func (p *positions) all(ctx context.Context) (err error) {
 		p.tables = append(p.tables, rows)
 	}
 	if p.state.Spans == nil {
-		if err := p.begin(ctx); err != nil {
+		if err := p.resolveSpans(ctx); err != nil {
 			return err
 		}
 	}
@@ -110,8 +110,8 @@ func (p *positions) close() {
 	}
 }
 
-// begin decides what is read: to where the topics end now. What is published goes there, too.
-func (p *positions) begin(ctx context.Context) (err error) {
+// resolveSpans decides what is read: to where the topics end now. What is published goes there, too.
+func (p *positions) resolveSpans(ctx context.Context) (err error) {
 	topics := p.o.FromTopics
 	if len(topics) == 0 {
 		if topics, err = p.o.Topics.All(ctx, "--from-topic"); err != nil {
@@ -188,7 +188,7 @@ func (p *positions) read(ctx context.Context, i int) error {
 	high := s.High
 	for m, err := range p.reader.Messages(ctx, s.Span) {
 		if err != nil {
-			return errors.Join(p.take(ctx), err)
+			return errors.Join(p.emitRows(ctx), err)
 		}
 		at, ok := placeOf(m)
 		if !ok {
@@ -216,12 +216,12 @@ func (p *positions) read(ctx context.Context, i int) error {
 		}
 		p.ids, p.at = append(p.ids, id), append(p.at, spanCursor{span: i, from: m.Offset + 1, high: high})
 		if len(p.ids) == batchSize(p.o.Rate) {
-			if err := p.take(ctx); err != nil {
+			if err := p.emitRows(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	if err := p.take(ctx); err != nil {
+	if err := p.emitRows(ctx); err != nil {
 		return err
 	}
 	return p.give(Row{Cursor: spanCursor{span: i, from: s.End, high: p.state.Spans[i].High}})
@@ -239,9 +239,9 @@ func (p *positions) id(m *reader.Message) (string, bool) {
 	return string(id), ok && id != nil
 }
 
-// take gives the rows of the ids that were collected. What is behind the last one that Kafka has is read again by a run
-// that goes on.
-func (p *positions) take(ctx context.Context) error {
+// emitRows gives the rows of the ids that were collected. What is behind the last one that Kafka has is read again by a
+// run that goes on.
+func (p *positions) emitRows(ctx context.Context) error {
 	if len(p.ids) == 0 {
 		return nil
 	}

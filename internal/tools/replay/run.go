@@ -161,7 +161,7 @@ func (r *run) flush(ctx context.Context, row Row) error {
 		cursor.moveTo(r.state)
 	}
 	r.o.Progress.Step(progress.Step{
-		What: "replay", Done: r.state.Rows, Total: r.expected, About: true, Unit: "rows", Place: r.state.place(),
+		What: "replay", Done: r.state.Rows, Total: r.expected, About: true, Unit: "rows", Place: r.state.progressText(),
 	})
 	if row.Relation == nil && row.Cursor != nil {
 		row.Cursor.moveTo(r.state)

@@ -72,8 +72,8 @@ func openState(o *Options) (*State, error) {
 	return &was, nil
 }
 
-// place says how far the present source is read.
-func (s *State) place() string {
+// progressText says how far the present source is read.
+func (s *State) progressText() string {
 	for _, span := range s.Spans {
 		if span.From < span.End {
 			return fmt.Sprintf(

@@ -27,12 +27,12 @@ type marker struct {
 // publishes it again unasked. The file that letters are from has the same marks, because the topic's retention deletes
 // its own.
 func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) error {
-	live := p.mark(ctx, b, ready(batch), deadletter.Begun)
+	live := p.writeMarks(ctx, b, ready(batch), deadletter.Begun)
 	if len(live) == 0 {
 		return nil
 	}
 	if err := p.awaitMarks(ctx, b, live); err != nil {
-		p.mark(context.WithoutCancel(ctx), b, live, deadletter.Withdrawn)
+		p.writeMarks(context.WithoutCancel(ctx), b, live, deadletter.Withdrawn)
 		return err
 	}
 	var withdrawn, published []*Letter
@@ -52,7 +52,7 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 	}
 	live = ready(live)
 	if err := p.note(b, live, deadletter.Begun); err != nil {
-		p.mark(context.WithoutCancel(ctx), b, slices.Concat(live, withdrawn), deadletter.Withdrawn)
+		p.writeMarks(context.WithoutCancel(ctx), b, slices.Concat(live, withdrawn), deadletter.Withdrawn)
 		return &fault.Error{
 			Kind: fault.Operator, Object: "dead-letter retry", Err: err,
 			Next: "Nothing of the last batch was published. Make room for the file, and run the command again.",
@@ -74,8 +74,8 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 	}
 	// What is published must be remembered, also when an operator has pressed Ctrl-C meanwhile.
 	ctx = context.WithoutCancel(ctx)
-	p.mark(ctx, b, withdrawn, deadletter.Withdrawn)
-	p.mark(ctx, b, published, deadletter.Published)
+	p.writeMarks(ctx, b, withdrawn, deadletter.Withdrawn)
+	p.writeMarks(ctx, b, published, deadletter.Published)
 	unnoted := errors.Join(p.note(b, withdrawn, deadletter.Withdrawn), p.note(b, published, deadletter.Published))
 	for _, r := range published {
 		switch {
@@ -128,9 +128,9 @@ func ready(batch []*Letter) []*Letter {
 	return out
 }
 
-// mark writes a mark for each letter and returns the letters whose mark is in the topic. A retrial keeps the first
-// error it had.
-func (p *marker) mark(ctx context.Context, b *letterbox.Box, batch []*Letter, mark deadletter.Mark) []*Letter {
+// writeMarks writes a mark for each letter and returns the letters whose mark is in the topic. A retrial keeps the
+// first error it had.
+func (p *marker) writeMarks(ctx context.Context, b *letterbox.Box, batch []*Letter, mark deadletter.Mark) []*Letter {
 	records := make([]*router.Record, len(batch))
 	for i, r := range batch {
 		records[i] = r.Entry.MarkRecord(b.Topic, p.attempt, mark, time.Now())

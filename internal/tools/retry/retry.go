@@ -187,7 +187,8 @@ func Dismiss(ctx context.Context, o Options, done func([]*Letter)) (chosen int, 
 	}
 	defer m.Close()
 	for batch := range slices.Chunk(letters, letterBatch) {
-		if err := m.note(b, m.mark(ctx, b, ready(batch), deadletter.Dismissal), deadletter.Dismissal); err != nil {
+		dismissed := m.writeMarks(ctx, b, ready(batch), deadletter.Dismissal)
+		if err := m.note(b, dismissed, deadletter.Dismissal); err != nil {
 			return 0, &fault.Error{
 				Kind: fault.Operator, Object: "dead-letter dismiss", Err: err,
 				Next: "Make room for the file, and run the command again.",

@@ -93,7 +93,7 @@ func (p *pacer) brought(bytes int) {
 // have come.
 func (p *pacer) sleep(now time.Time, has, messages int) time.Duration {
 	p.measure(now, messages)
-	p.finish(now, has)
+	p.endCycle(now, has)
 	if p.never || p.rate < busy && !p.late || now.Before(p.resting) {
 		p.begun = time.Time{}
 		return 0
@@ -131,8 +131,8 @@ func (p *pacer) wanted() time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// finish counts the cycle that has ended, and judges the sleep after some of them.
-func (p *pacer) finish(now time.Time, has int) {
+// endCycle counts the cycle that has ended, and judges the sleep after some of them.
+func (p *pacer) endCycle(now time.Time, has int) {
 	if p.begun.IsZero() {
 		return
 	}

@@ -118,18 +118,18 @@ func (s *Socket) stayAway() {
 				s.onWait()
 				s.waited = now
 			}
-			s.mark(true)
+			s.setLowWater(true)
 			s.pause(d)
 			have = s.queue.bytes()
 		}
 	}
 	if have <= 0 {
 		s.onWait()
-		s.mark(false)
+		s.setLowWater(false)
 	}
 }
 
-func (s *Socket) mark(up bool) {
+func (s *Socket) setLowWater(up bool) {
 	if s.raised == up {
 		return
 	}

@@ -39,7 +39,7 @@ type translator struct {
 
 func (t *translator) rest() string { return t.in[t.pos:] }
 
-func (t *translator) take(n int) {
+func (t *translator) copyInput(n int) {
 	t.out.WriteString(t.in[t.pos : t.pos+n])
 	t.pos += n
 }
@@ -53,7 +53,7 @@ func (t *translator) next() error {
 	case '(':
 		return t.group()
 	case '*', '+', '?':
-		t.take(1)
+		t.copyInput(1)
 		return t.afterQuantifier()
 	case '{':
 		return t.repetition()
@@ -61,7 +61,7 @@ func (t *translator) next() error {
 		if c < 0x20 || c > 0x7e {
 			return errors.New("a character that is not printable ASCII")
 		}
-		t.take(1)
+		t.copyInput(1)
 		return nil
 	}
 }
@@ -72,7 +72,7 @@ func (t *translator) afterQuantifier() error {
 	case strings.HasPrefix(t.rest(), "+"):
 		return errors.New("possessive quantifiers are not supported")
 	case strings.HasPrefix(t.rest(), "?"):
-		t.take(1)
+		t.copyInput(1)
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (t *translator) repetition() error {
 	if !closed || low == "" || !digits(low) || !digits(high) {
 		return errors.New("an illegal repetition; a brace as a character is written \\{")
 	}
-	t.take(len(body) + 2)
+	t.copyInput(len(body) + 2)
 	return t.afterQuantifier()
 }
 
@@ -94,12 +94,12 @@ func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 func (t *translator) group() error {
 	rest := t.rest()
 	if !strings.HasPrefix(rest, "(?") {
-		t.take(1)
+		t.copyInput(1)
 		return nil
 	}
 	switch {
 	case strings.HasPrefix(rest, "(?:"):
-		t.take(3)
+		t.copyInput(3)
 		return nil
 	case strings.HasPrefix(rest, "(?="), strings.HasPrefix(rest, "(?!"), strings.HasPrefix(rest, "(?<="),
 		strings.HasPrefix(rest, "(?<!"):
@@ -115,22 +115,22 @@ func (t *translator) group() error {
 			return fmt.Errorf("two groups are named %q", name)
 		}
 		t.names = append(t.names, name)
-		t.take(len(name) + 4)
+		t.copyInput(len(name) + 4)
 		return nil
 	}
 	flags := strings.IndexAny(rest, ":)")
 	if flags < 0 || strings.Trim(rest[2:flags], "is-") != "" { // with m, ^ does not match the empty input in Java
 		return errors.New("of the flags only i and s are supported")
 	}
-	t.take(flags + 1)
+	t.copyInput(flags + 1)
 	return nil
 }
 
 // class takes a character class. Java's can be united and intersected by nesting; Go's can hold POSIX names.
 func (t *translator) class() error {
-	t.take(1)
+	t.copyInput(1)
 	if strings.HasPrefix(t.rest(), "^") {
-		t.take(1)
+		t.copyInput(1)
 	}
 	for first := true; ; first = false {
 		rest := t.rest()
@@ -140,7 +140,7 @@ func (t *translator) class() error {
 		case rest[0] == ']' && first:
 			return errors.New("a bracket that starts a class is written \\]")
 		case rest[0] == ']':
-			t.take(1)
+			t.copyInput(1)
 			return nil
 		case rest[0] == '[':
 			return errors.New("classes within classes are not supported; a bracket as a character is written \\[")
@@ -169,10 +169,10 @@ func (t *translator) classItem() error {
 		if rest[2] == '[' || rest[2] == '\\' || rest[2] < 0x20 || rest[2] > 0x7e || rest[0] == '-' {
 			return errors.New("a range ends in something else than a plain character")
 		}
-		t.take(3)
+		t.copyInput(3)
 		return nil
 	}
-	t.take(1)
+	t.copyInput(1)
 	return nil
 }
 
@@ -219,7 +219,7 @@ func (t *translator) shortEscape(inClass bool) error {
 	rest := t.rest()
 	switch c := rest[1]; {
 	case strings.IndexByte("dDwWsStnrfa", c) >= 0:
-		t.take(2)
+		t.copyInput(2)
 	case c == 'e':
 		t.pos += 2
 		t.out.WriteString(`\x1b`)
@@ -227,7 +227,7 @@ func (t *translator) shortEscape(inClass bool) error {
 		if strings.HasPrefix(rest[2:], "{") {
 			return errors.New("\\b with braces is not supported")
 		}
-		t.take(2)
+		t.copyInput(2)
 	case (c == 'z' || c == 'Z') && !inClass:
 		t.pos += 2
 		t.out.WriteString(`\z`)
@@ -236,7 +236,7 @@ func (t *translator) shortEscape(inClass bool) error {
 	case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c < 0x20 || c > 0x7e:
 		return fmt.Errorf("the escape \\%c is not supported", c)
 	default:
-		t.take(2)
+		t.copyInput(2)
 	}
 	return nil
 }

@@ -67,11 +67,11 @@ func New(columns Columns) *Rows {
 	for _, name := range columns.Others {
 		add(Part{name, name, layout.OIDText})
 	}
-	m.finish(columns.Payload, columns.Timestamp)
+	m.locateColumns(columns.Payload, columns.Timestamp)
 	return m
 }
 
-func (m *Rows) finish(payload, timestamp string) {
+func (m *Rows) locateColumns(payload, timestamp string) {
 	for i, c := range m.columns {
 		switch c.Name {
 		case payload:

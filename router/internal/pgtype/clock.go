@@ -99,7 +99,7 @@ func (r *reader) offset() int64 {
 func parseDate(b []byte) (moment, error) {
 	r := reader{rest: b}
 	y, m, d := r.date()
-	return r.finish(y, m, d, 0, 0)
+	return r.assemble(y, m, d, 0, 0)
 }
 
 func parseClock(b []byte) (int64, error) {
@@ -119,11 +119,11 @@ func parseMoment(b []byte, zoned bool) (moment, error) {
 	if zoned {
 		offset = r.offset()
 	}
-	return r.finish(y, m, d, micros, offset)
+	return r.assemble(y, m, d, micros, offset)
 }
 
-// finish reads the era and puts the parts together. 1 BC is the year 0.
-func (r *reader) finish(year, month, day, micros, offset int64) (moment, error) {
+// assemble reads the era and puts the parts together. 1 BC is the year 0.
+func (r *reader) assemble(year, month, day, micros, offset int64) (moment, error) {
 	if r.era() {
 		year = 1 - year
 	}

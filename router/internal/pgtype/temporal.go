@@ -212,7 +212,7 @@ func timetz(Options, int32) *Converter {
 		Schema: logical(connect.String, "io.debezium.time.ZonedTime"), Convert: func(b []byte) (connect.Value, error) {
 			r := reader{rest: b}
 			micros := r.clock()
-			t, err := r.finish(1970, 1, 1, micros, r.offset())
+			t, err := r.assemble(1970, 1, 1, micros, r.offset())
 			return connect.Text(append(appendClock(nil, t.micros, 0), 'Z')), err
 		},
 	}

@@ -131,8 +131,8 @@ func (c *Cluster) abort(t *transaction) {
 	c.finish(t, false)
 }
 
-// judge is what a request of the producer meets first.
-func (c *Cluster) judge(node int32, id string, producer int64, epoch int16) (*transaction, int16) {
+// checkProducer is what a request of the producer meets first.
+func (c *Cluster) checkProducer(node int32, id string, producer int64, epoch int16) (*transaction, int16) {
 	t := c.txns[id]
 	switch {
 	case node != c.coordinator():
@@ -192,7 +192,7 @@ func (c *Cluster) finish(t *transaction, commit bool) {
 
 func (c *Cluster) addPartitions(node int32, req *kmsg.AddPartitionsToTxnRequest) kmsg.Response {
 	res := kmsg.NewPtrAddPartitionsToTxnResponse()
-	t, code := c.judge(node, req.TransactionalID, req.ProducerID, req.ProducerEpoch)
+	t, code := c.checkProducer(node, req.TransactionalID, req.ProducerID, req.ProducerEpoch)
 	var parts []*Partition
 	for _, topic := range req.Topics {
 		for _, i := range topic.Partitions {
@@ -228,7 +228,7 @@ func (c *Cluster) addPartitions(node int32, req *kmsg.AddPartitionsToTxnRequest)
 
 func (c *Cluster) addOffsets(node int32, req *kmsg.AddOffsetsToTxnRequest) kmsg.Response {
 	res := kmsg.NewPtrAddOffsetsToTxnResponse()
-	t, code := c.judge(node, req.TransactionalID, req.ProducerID, req.ProducerEpoch)
+	t, code := c.checkProducer(node, req.TransactionalID, req.ProducerID, req.ProducerEpoch)
 	if res.ErrorCode = code; code == 0 {
 		c.begin(t)
 		if !slices.Contains(t.groups, req.Group) {
@@ -240,7 +240,7 @@ func (c *Cluster) addOffsets(node int32, req *kmsg.AddOffsetsToTxnRequest) kmsg.
 
 func (c *Cluster) endTxn(node int32, req *kmsg.EndTxnRequest) kmsg.Response {
 	res := kmsg.NewPtrEndTxnResponse()
-	t, code := c.judge(node, req.TransactionalID, req.ProducerID, req.ProducerEpoch)
+	t, code := c.checkProducer(node, req.TransactionalID, req.ProducerID, req.ProducerEpoch)
 	switch {
 	case code != 0:
 	case t.state == ongoing:

@@ -104,7 +104,7 @@ var mutants = []mutant{
 		"	if false && !fresh {\n		r.c.counts.repeated", "", "",
 	},
 	{
-		"do not wait for the producer at a stop", "internal/relay/connector/drain.go",
+		"do not wait for the producer at a stop", "internal/relay/connector/gracefulstop.go",
 		"	if err := r.c.producer.Drain(r.c.life); err != nil {\n		return err\n	}\n", "", "", "",
 	},
 	{
@@ -113,16 +113,16 @@ var mutants = []mutant{
 	},
 	// what goes wrong between two instances, and between a server and what is known of it
 	{
-		"do not begin again after a loss", "internal/relay/connector/tenure.go", "	r.lost, r.begun = true, false\n",
-		"	r.lost = true\n", "", "",
+		"do not begin again after a loss", "internal/relay/connector/ownership.go",
+		"	r.lost, r.begun = true, false\n", "	r.lost = true\n", "", "",
 	},
 	{
-		"keep the queue when the slot is lost", "internal/relay/connector/tenure.go",
+		"keep the queue when the slot is lost", "internal/relay/connector/ownership.go",
 		"	dropped := c.producer.Abandon()\n	c.window.Release(dropped.Records, dropped.Bytes)\n",
 		"	dropped := kafka.Dropped{}\n", "", "",
 	},
 	{
-		"keep publishing while another instance has the slot", "internal/relay/connector/tenure.go",
+		"keep publishing while another instance has the slot", "internal/relay/connector/ownership.go",
 		`	c.lose(fmt.Sprintf("backend %d holds the slot", s.HolderPID))`,
 		`	c.log.Warn(fmt.Sprintf("backend %d holds the slot", s.HolderPID))`, "",
 		"./internal/relay/connector TestTenureEndsWhenAnotherSessionHasTheSlot",
@@ -142,7 +142,7 @@ var mutants = []mutant{
 		"		err = s.Holds(ctx)\n", "		err = nil\n", "", "",
 	},
 	{
-		"confirm before the epoch is known to be ours", "replication/holder.go",
+		"confirm before the epoch is known to be ours", "replication/slotholder.go",
 		"	if s.withheld.Load() {", "	if false && s.withheld.Load() {", "", "",
 	},
 	{
@@ -170,7 +170,8 @@ var mutants = []mutant{
 		"h.pending[reached] <= flushed", "h.pending[reached] <= max(flushed, inserted)", "", "",
 	},
 	{
-		"take a standby that is not connected for one that has everything", "internal/postgres/standbys/rule.go",
+		"take a standby that is not connected for one that has everything",
+		"internal/postgres/standbys/requiredstandbys.go",
 		"			v.missing = append(v.missing, name)\n		}\n	}\n	return v.nth(all, d.Needed())",
 		"			all = append(all, candidate{name: name, flushed: unbounded})\n		}\n	}\n" +
 			"	return v.nth(all, d.Needed())", "", "",
@@ -185,7 +186,7 @@ var mutants = []mutant{
 		"./internal/postgres/standbys TestGateForgetsWithTheStream",
 	},
 	{
-		"do not notice that the stream is dead while a transaction waits", "internal/postgres/standbys/elsewhere.go",
+		"do not notice that the stream is dead while a transaction waits", "internal/postgres/standbys/stalestream.go",
 		"	case g.elsewhere <- struct{}{}:", "	case make(chan struct{}, 1) <- struct{}{}:", "", "",
 	},
 	{
@@ -199,12 +200,12 @@ var mutants = []mutant{
 		"./replication TestCheckpointNoticesRestoredServer",
 	},
 	{
-		"trust the position in Kafka", "internal/relay/connector/expected.go", "pending: stored.XID != 0", "pending: false",
-		"",
+		"trust the position in Kafka", "internal/relay/connector/restoredserver.go",
+		"pending: stored.XID != 0", "pending: false", "",
 		"./internal/relay/connector TestStoredPositionThatTheLogDoesNotHaveIsRefused",
 	},
 	{
-		"trust what was read before an interruption", "internal/relay/connector/expected.go",
+		"trust what was read before an interruption", "internal/relay/connector/restoredserver.go",
 		"		pending: true, seen:", "		pending: false, seen:", "",
 		"./internal/relay/connector TestStreamWithAnotherLogIsRefused",
 	},

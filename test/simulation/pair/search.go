@@ -48,7 +48,7 @@ func (s *search) run() *refuted {
 					continue
 				}
 				next, by := w, step{k, who}
-				if !next.take(by, s.rules, s.bound) || next == w {
+				if !next.applyStep(by, s.rules, s.bound) || next == w {
 					continue
 				}
 				id := s.add(next, i, by)
@@ -109,7 +109,7 @@ func (r *refuted) tell(of rules, bound bounds) string {
 	var b strings.Builder
 	w := first()
 	for i, by := range r.trace {
-		w.take(by, of, bound)
+		w.applyStep(by, of, bound)
 		fmt.Fprintf(&b, "%3d. %-48s %s\n", i+1, by, &w)
 	}
 	fmt.Fprintf(&b, "  => %s", r.what)

@@ -52,8 +52,8 @@ func (s step) String() string {
 // bounds are how far a search goes.
 type bounds struct{ commits, faults uint8 }
 
-// take takes the step; false: it is not possible here.
-func (w *world) take(s step, r rules, b bounds) bool {
+// applyStep takes the step; false: it is not possible here.
+func (w *world) applyStep(s step, r rules, b bounds) bool {
 	p := &w.p[s.who]
 	if s.kind >= freeze && s.kind != backup {
 		if w.faults == b.faults {

@@ -47,7 +47,7 @@ func (p *parser) binary(level int) (expr, error) {
 	for err == nil {
 		op := ""
 		for _, o := range levels[level] {
-			if p.take(o) {
+			if p.acceptWords(o) {
 				op = o
 				break
 			}
@@ -58,9 +58,9 @@ func (p *parser) binary(level int) (expr, error) {
 			if right, err = p.binary(level + 1); err == nil {
 				left = operate(op, left, right)
 			}
-		case level == 2 && p.take("IS", "NOT", "NULL"):
+		case level == 2 && p.acceptWords("IS", "NOT", "NULL"):
 			left = null(left, false)
-		case level == 2 && p.take("IS", "NULL"):
+		case level == 2 && p.acceptWords("IS", "NULL"):
 			left = null(left, true)
 		default:
 			return left, nil
@@ -159,12 +159,12 @@ func compare(a, b string) int {
 
 func (p *parser) cast() (expr, error) {
 	e, err := p.primary()
-	for err == nil && p.take("::") {
+	for err == nil && p.acceptWords("::") {
 		kind, ok := oids[strings.ToLower(p.next())]
 		if ok {
 			e = typed{kind, e.eval}
 		}
-		if p.take("[", "]") {
+		if p.acceptWords("[", "]") {
 			kind = oidText
 		}
 	}
@@ -199,10 +199,10 @@ func (p *parser) primary() (expr, error) {
 	}
 	name := strings.Trim(t, `"`)
 	qualifier := ""
-	for p.take(".") {
+	for p.acceptWords(".") {
 		qualifier, name = name, strings.Trim(p.next(), `"`)
 	}
-	if p.take("(") {
+	if p.acceptWords("(") {
 		return p.call(strings.ToLower(name))
 	}
 	kind := uint32(oidText)
@@ -303,11 +303,11 @@ func settings(raw string) expr {
 func (p *parser) cases() (expr, error) {
 	var when, then []expr
 	var otherwise expr
-	for !p.take("END") {
+	for !p.acceptWords("END") {
 		var e expr
 		var err error
 		switch {
-		case p.take("WHEN"):
+		case p.acceptWords("WHEN"):
 			if e, err = p.expression(); err == nil {
 				when = append(when, e)
 				if err = p.want("THEN"); err == nil {
@@ -315,7 +315,7 @@ func (p *parser) cases() (expr, error) {
 					then = append(then, e)
 				}
 			}
-		case p.take("ELSE"):
+		case p.acceptWords("ELSE"):
 			otherwise, err = p.expression()
 		default:
 			err = fmt.Errorf("%q in CASE", p.peek())

@@ -10,7 +10,7 @@ import (
 // call parses a function's arguments and returns the call.
 func (p *parser) call(name string) (expr, error) {
 	var args []expr
-	if !p.take(")") {
+	if !p.acceptWords(")") {
 		if err := p.expressions(&args); err != nil {
 			return nil, err
 		}

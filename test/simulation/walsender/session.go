@@ -160,7 +160,7 @@ func (c *session) serve() {
 			if x.failed {
 				continue
 			}
-			if err := x.take(m); err != nil {
+			if err := x.handleMessage(m); err != nil {
 				c.fail(err)
 				x.failed = true
 			}
@@ -196,7 +196,7 @@ type extended struct {
 	failed   bool // until the next Sync
 }
 
-func (x *extended) take(m pgproto3.FrontendMessage) error {
+func (x *extended) handleMessage(m pgproto3.FrontendMessage) error {
 	switch m := m.(type) {
 	case *pgproto3.Parse:
 		st, err := parse(m.Query)

@@ -191,8 +191,8 @@ func (p *parser) next() string {
 	return t
 }
 
-// take consumes the words where they come next.
-func (p *parser) take(words ...string) bool {
+// acceptWords consumes the words where they come next.
+func (p *parser) acceptWords(words ...string) bool {
 	for i, w := range words {
 		if p.at+i >= len(p.tokens) {
 			return false
@@ -207,7 +207,7 @@ func (p *parser) take(words ...string) bool {
 }
 
 func (p *parser) want(words ...string) error {
-	if !p.take(words...) {
+	if !p.acceptWords(words...) {
 		return fmt.Errorf("%q where %q is due", p.peek(), strings.Join(words, " "))
 	}
 	return nil
@@ -216,7 +216,7 @@ func (p *parser) want(words ...string) error {
 // name is a table's or column's, without its schema.
 func (p *parser) name() string {
 	name := strings.Trim(p.next(), `"`)
-	for p.take(".") {
+	for p.acceptWords(".") {
 		name = strings.Trim(p.next(), `"`)
 	}
 	return name
@@ -227,7 +227,7 @@ func (p *parser) list(one func() error) error {
 		if err := one(); err != nil {
 			return err
 		}
-		if !p.take(",") {
+		if !p.acceptWords(",") {
 			return nil
 		}
 	}
@@ -236,19 +236,19 @@ func (p *parser) list(one func() error) error {
 func (p *parser) statement() (st *statement, err error) {
 	st = &statement{}
 	switch {
-	case p.take("SELECT"):
+	case p.acceptWords("SELECT"):
 		err = p.selects(st)
-	case p.take("INSERT", "INTO"):
+	case p.acceptWords("INSERT", "INTO"):
 		err = p.insert(st)
-	case p.take("UPDATE"):
+	case p.acceptWords("UPDATE"):
 		err = p.update(st)
 	default:
 		err = fmt.Errorf("a statement that begins with %q is not known", p.peek())
 	}
-	if err == nil && p.take("RETURNING") {
+	if err == nil && p.acceptWords("RETURNING") {
 		err = p.expressions(&st.returns)
 	}
-	p.take(";")
+	p.acceptWords(";")
 	if err == nil && p.peek() != "" && p.peek() != ")" {
 		err = fmt.Errorf("%q at the end", p.peek())
 	}
@@ -265,7 +265,7 @@ func (p *parser) expressions(into *[]expr) error {
 
 func (p *parser) selects(st *statement) (err error) {
 	st.kind = "select"
-	if err = p.expressions(&st.returns); err != nil || !p.take("FROM") {
+	if err = p.expressions(&st.returns); err != nil || !p.acceptWords("FROM") {
 		return err
 	}
 	st.table = p.name()
@@ -276,7 +276,7 @@ func (p *parser) selects(st *statement) (err error) {
 }
 
 func (p *parser) condition(st *statement) (err error) {
-	if p.take("WHERE") {
+	if p.acceptWords("WHERE") {
 		st.where, err = p.expression()
 	}
 	return err
@@ -291,7 +291,7 @@ func (p *parser) insert(st *statement) error {
 	if err := p.want(")"); err != nil {
 		return err
 	}
-	if err := p.inserted(st); err != nil || !p.take("ON", "CONFLICT") {
+	if err := p.inserted(st); err != nil || !p.acceptWords("ON", "CONFLICT") {
 		return err
 	}
 	if err := p.want("("); err != nil {
@@ -301,7 +301,7 @@ func (p *parser) insert(st *statement) error {
 	if err := p.want(")", "DO"); err != nil {
 		return err
 	}
-	if p.take("NOTHING") {
+	if p.acceptWords("NOTHING") {
 		st.conflict = "nothing"
 		return nil
 	}
@@ -313,7 +313,7 @@ func (p *parser) insert(st *statement) error {
 }
 
 func (p *parser) inserted(st *statement) (err error) {
-	if p.take("VALUES", "(") {
+	if p.acceptWords("VALUES", "(") {
 		if err = p.expressions(&st.values); err == nil {
 			err = p.want(")")
 		}
@@ -322,7 +322,7 @@ func (p *parser) inserted(st *statement) (err error) {
 	if err = p.want("SELECT"); err == nil {
 		err = p.expressions(&st.values)
 	}
-	if err == nil && p.take("WHERE") {
+	if err == nil && p.acceptWords("WHERE") {
 		st.given, err = p.expression()
 	}
 	return err

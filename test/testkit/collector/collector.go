@@ -105,7 +105,7 @@ func (c *Collector) post(w http.ResponseWriter, r *http.Request) {
 	case err != nil || proto.Unmarshal(b, &request) != nil:
 		http.Error(w, "malformed", http.StatusBadRequest)
 	default:
-		c.take(&request, r.Header.Get("Authorization"), r.UserAgent())
+		c.addSpans(&request, r.Header.Get("Authorization"), r.UserAgent())
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	}
 }
@@ -115,11 +115,11 @@ func (c *Collector) Export(ctx context.Context,
 	request *service.ExportTraceServiceRequest,
 ) (*service.ExportTraceServiceResponse, error) {
 	head, _ := metadata.FromIncomingContext(ctx)
-	c.take(request, strings.Join(head.Get("authorization"), ","), strings.Join(head.Get("user-agent"), ","))
+	c.addSpans(request, strings.Join(head.Get("authorization"), ","), strings.Join(head.Get("user-agent"), ","))
 	return &service.ExportTraceServiceResponse{}, nil
 }
 
-func (c *Collector) take(request *service.ExportTraceServiceRequest, authorization, agent string) {
+func (c *Collector) addSpans(request *service.ExportTraceServiceRequest, authorization, agent string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, rs := range request.ResourceSpans {

@@ -12,18 +12,18 @@ import (
 // transaction; partitions says how many each topic has. It reports what it finds; what of it a test allows is the
 // test's affair (Report.Err).
 func Check(truth []Row, records []Record, partitions map[string]int32) *Report {
-	return judge(truth, records, partitions, promise{positions: (*Row).Position, partitions: true})
+	return compareLogs(truth, records, partitions, promise{positions: (*Row).Position, partitions: true})
 }
 
 // CheckKeys is Check for a relay that only promises the order of each key, and whose records need not carry a position.
 func CheckKeys(truth []Row, records []Record, partitions map[string]int32) *Report {
-	return judge(truth, records, partitions, promise{})
+	return compareLogs(truth, records, partitions, promise{})
 }
 
 // CheckParts is Check for several relays that share the rows by key. In a partition, the rows of one relay may come at
 // any point among the rows of another. A position counts only the rows of its relay within the transaction.
 func CheckParts(truth []Row, records []Record, partitions map[string]int32) *Report {
-	return judge(truth, records, partitions, promise{positions: (*Row).commitPosition})
+	return compareLogs(truth, records, partitions, promise{positions: (*Row).commitPosition})
 }
 
 // promise is what a relay promises beyond the order of each key.
@@ -32,7 +32,7 @@ type promise struct {
 	partitions bool              // partitions are in the order of the log
 }
 
-func judge(truth []Row, records []Record, partitions map[string]int32, p promise) *Report {
+func compareLogs(truth []Row, records []Record, partitions map[string]int32, p promise) *Report {
 	c := &check{
 		promise: p, rep: &Report{Rows: len(truth), Records: len(records)}, truth: truth,
 		byID: make(map[string]int, len(truth)),

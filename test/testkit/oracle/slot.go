@@ -108,7 +108,7 @@ func (s *Sampler) run(ctx context.Context) {
 		if conn == nil {
 			conn, _ = pgx.Connect(ctx, s.dsn)
 		}
-		if conn != nil && s.look(ctx, conn) != nil && conn.IsClosed() {
+		if conn != nil && s.readSlot(ctx, conn) != nil && conn.IsClosed() {
 			conn = nil
 		}
 		select {
@@ -118,7 +118,7 @@ func (s *Sampler) run(ctx context.Context) {
 	}
 }
 
-func (s *Sampler) look(ctx context.Context, conn *pgx.Conn) error {
+func (s *Sampler) readSlot(ctx context.Context, conn *pgx.Conn) error {
 	var confirmed, restart *uint64
 	sample := Sample{}
 	err := conn.QueryRow(ctx,

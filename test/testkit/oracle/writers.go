@@ -90,7 +90,7 @@ func (w *writer) run(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if w.connected(ctx) {
-			w.settle()
+			w.commitPrepared()
 			w.conn.Close(context.Background())
 		}
 	}()
@@ -152,13 +152,13 @@ func (w *writer) connected(ctx context.Context) bool {
 		return false
 	}
 	w.conn = conn
-	w.settle()
+	w.commitPrepared()
 	return true
 }
 
-// settle commits this writer's prepared transactions that a broken connection left behind: they hold the counters'
-// locks.
-func (w *writer) settle() {
+// commitPrepared commits this writer's prepared transactions that a broken connection left behind: they hold the
+// counters' locks.
+func (w *writer) commitPrepared() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	rows, err := w.conn.Query(ctx, "SELECT gid FROM pg_prepared_xacts WHERE starts_with(gid, $1)", w.planner.gids)

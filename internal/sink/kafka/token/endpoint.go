@@ -51,7 +51,7 @@ func (e Endpoint) fetch(ctx context.Context, c *clientcredentials.Config) (wire.
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, &client)
 	t, err := c.Token(ctx)
 	if err != nil {
-		return wire.Token{}, e.judge(ctx, err, secret)
+		return wire.Token{}, e.classifyError(ctx, err, secret)
 	}
 	expires := t.Expiry
 	if expires.IsZero() {
@@ -79,11 +79,11 @@ func portOf(u *url.URL) string {
 }
 
 func (e Endpoint) failed(kind wire.TroubleKind, err error, remedy string) *wire.TokenError {
-	return &wire.TokenError{Kind: kind, Source: "token endpoint " + shown(e.URL), Err: err, Remedy: remedy}
+	return &wire.TokenError{Kind: kind, Source: "token endpoint " + maskedAddress(e.URL), Err: err, Remedy: remedy}
 }
 
-// shown is an address without what may be secret in it.
-func shown(address string) string {
+// maskedAddress is an address without what may be secret in it.
+func maskedAddress(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""
@@ -91,9 +91,9 @@ func shown(address string) string {
 	return u.Scheme + "://" + u.Host + u.Path
 }
 
-// judge words an error. Of the answer it takes the status and the codes of RFC 6749 only: what an endpoint repeats in
-// its text may be the secret.
-func (e Endpoint) judge(ctx context.Context, err error, secret string) *wire.TokenError {
+// classifyError words an error. Of the answer it takes the status and the codes of RFC 6749 only: what an endpoint
+// repeats in its text may be the secret.
+func (e Endpoint) classifyError(ctx context.Context, err error, secret string) *wire.TokenError {
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) || refused.Response == nil {
 		return e.unreachable(ctx, err, secret)

@@ -68,7 +68,7 @@ func Dial(ctx context.Context, c *Cluster, addr string) (_ *Conn, err error) {
 		}
 	}
 	w := newWire(nc, addr, c.ClientID)
-	w.answered, w.opening = c.Answers.of(addr), true
+	w.answered, w.opening = c.Answers.lastAnswer(addr), true
 	if err := w.negotiate(c.DialTimeout); err != nil {
 		return nil, err
 	}

@@ -70,11 +70,11 @@ func (s *bearerSession) refused() error {
 	if json.Unmarshal(s.challenge, &said) != nil || said.Status == "" {
 		return &challengeError{status: "no reason that is JSON"}
 	}
-	return &challengeError{status: s.shown(said.Status), scope: s.shown(said.Scope)}
+	return &challengeError{status: s.withoutToken(said.Status), scope: s.withoutToken(said.Scope)}
 }
 
-// shown is a text from the far side without the token, which some brokers repeat.
-func (s *bearerSession) shown(text string) string {
+// withoutToken is a text from the far side without the token, which some brokers repeat.
+func (s *bearerSession) withoutToken(text string) string {
 	if s.token != "" {
 		text = strings.ReplaceAll(text, s.token, "***")
 	}

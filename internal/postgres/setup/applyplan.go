@@ -28,7 +28,7 @@ func carryOut(ctx context.Context, s servers, cfg Config) ([]Step, error) {
 		}
 		steps := planSetup(cfg, st)
 		if len(steps) == 0 {
-			if err := settle(ctx, s.primary, cfg, st); err != nil {
+			if err := clearUnfinishedMark(ctx, s.primary, cfg, st); err != nil {
 				return done, err
 			}
 			return done, preflight.FirstFailure(verdict(cfg, st))
@@ -48,9 +48,9 @@ func carryOut(ctx context.Context, s servers, cfg Config) ([]Step, error) {
 	}
 }
 
-// settle removes the mark of an unfinished setup. Its removal is what makes a later loss of the slot visible, so
-// nothing is streamed before.
-func settle(ctx context.Context, conn *pgx.Conn, cfg Config, st state) error {
+// clearUnfinishedMark removes the mark of an unfinished setup. Its removal is what makes a later loss of the slot
+// visible, so nothing is streamed before.
+func clearUnfinishedMark(ctx context.Context, conn *pgx.Conn, cfg Config, st state) error {
 	if !st.pending(cfg) || !st.Publication.Owned {
 		return nil
 	}

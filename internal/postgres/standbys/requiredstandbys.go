@@ -60,7 +60,7 @@ func (d Demand) judge(l *Look, slots map[string]string) verdict {
 	var v verdict
 	var all []candidate
 	for _, name := range d.Names {
-		at, connected := l.of(name)
+		at, connected := l.flushedBy(name)
 		slot, known := slots[strings.ToLower(name)]
 		switch {
 		case connected:

@@ -35,7 +35,7 @@ type producerLock struct {
 // Lock takes the lock and brings what is staged to its partitions.
 func (l *producerLock) Lock() {
 	l.Mutex.Lock()
-	l.p.settle()
+	l.p.flushStage()
 }
 
 // stage holds records between ProduceAt and their batches. Guarded by the producer's lock.
@@ -49,7 +49,7 @@ type stage struct {
 // staged is a record in the stage.
 type staged struct {
 	topic     *topic
-	part      *partition // set in settle
+	part      *partition // set in flushStage
 	index     int32      // of the partition
 	timestamp int64
 	ticket    uint64
@@ -58,8 +58,8 @@ type staged struct {
 }
 
 // stages reports whether the record can wait in the stage: it needs nothing but to be appended to the batch of its
-// key's partition. What that depends on changes under the lock only, so it still holds in settle; but for the window of
-// timestamps, which the first record of a batch moves on.
+// key's partition. What that depends on changes under the lock only, so it still holds in flushStage; but for the
+// window of timestamps, which the first record of a batch moves on.
 func (p *Producer) stages(t *topic, rec *router.Record, size int) bool {
 	return p.inUse.Load() >= p.cfg.stageFrom && t.ready() && rec.Partition < 0 && rec.Key != nil && rec.Tag == nil &&
 		t.times.keeps(rec.Timestamp) && size <= largestStaged && (p.cfg.Refused == nil || !t.tight(rec, size))
@@ -75,12 +75,12 @@ func (p *Producer) toStage(t *topic, rec *router.Record, size int, ticket uint64
 	})
 	s.pos = pos
 	if len(s.records) == mostStaged {
-		p.settle()
+		p.flushStage()
 	}
 }
 
-// settle brings what is staged to its partitions.
-func (p *Producer) settle() {
+// flushStage brings what is staged to its partitions.
+func (p *Producer) flushStage() {
 	s := &p.stage
 	if len(s.records) == 0 {
 		return
@@ -136,7 +136,7 @@ func (p *Producer) putBody(r *staged, body []byte) {
 		n = part.open.appendBody(body, r.timestamp, r.ticket, r.topic.limit)
 	}
 	if n == 0 {
-		p.begin(part)
+		p.rollBatch(part)
 		n = wire.HeaderSize + part.open.appendBody(body, r.timestamp, r.ticket, r.topic.limit)
 	}
 	part.open.window += int64(r.size)

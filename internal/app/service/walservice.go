@@ -148,7 +148,7 @@ func (s *walService) relay(ctx context.Context) error {
 	g, around := errgroup.WithContext(around)
 	g.Go(func() error { return s.watchMembership(around) })
 	g.Go(func() error { return watch.Run(around) })
-	g.Go(func() error { return s.last.settle(around, s.ready) })
+	g.Go(func() error { return s.last.clearOnceWorking(around, s.ready) })
 	g.Go(func() error { return s.stay.Watch(around, func() bool { return stay.Works(e.Status().State.Name) }) })
 	g.Go(func() error {
 		defer end()

@@ -103,7 +103,7 @@ func (s *pollingService) work(ctx context.Context) error {
 	around, end := context.WithCancel(ctx)
 	defer end()
 	g, around := errgroup.WithContext(around)
-	g.Go(func() error { return s.last.settle(around, s.ready) })
+	g.Go(func() error { return s.last.clearOnceWorking(around, s.ready) })
 	g.Go(func() error {
 		// A server that is away by now is another cause, which the relay's own state names.
 		return s.stay.Watch(around, func() bool {

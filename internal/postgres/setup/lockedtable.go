@@ -13,9 +13,9 @@ import (
 // lockPatience is after how long reading the state checks whether a lock keeps it waiting.
 const lockPatience = 3 * time.Second
 
-// look is readState for the commands that an operator runs when something is wrong: a table that another session has
-// locked is an answer, and the commands must not wait for its end.
-func (s servers) look(ctx context.Context, cfg Config) (state, error) {
+// readStateUnlessLocked is readState for the commands that an operator runs when something is wrong: a table that
+// another session has locked is an answer, and the commands must not wait for its end.
+func (s servers) readStateUnlessLocked(ctx context.Context, cfg Config) (state, error) {
 	limited, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	st, err := s.readState(limited, cfg)

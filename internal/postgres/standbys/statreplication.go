@@ -118,8 +118,8 @@ func (l *Look) flushed(s *Sender) lsn.LSN {
 	return s.at
 }
 
-// of returns how far the standby of this name is. Where several have the name, all of them count.
-func (l *Look) of(name string) (at lsn.LSN, connected bool) {
+// flushedBy returns how far the standby of this name is. Where several have the name, all of them count.
+func (l *Look) flushedBy(name string) (at lsn.LSN, connected bool) {
 	at = unbounded
 	for i := range l.Senders {
 		if s := &l.Senders[i]; s.physical() && strings.EqualFold(s.Name, name) {

@@ -42,8 +42,8 @@ func (p *Producer) topic(name string) *topic {
 	return t
 }
 
-// place returns the record's partition, nil for a record that joins the topic's unplaced queue.
-func (p *Producer) place(ctx context.Context, t *topic, rec *router.Record) (*partition, error) {
+// partitionFor returns the record's partition, nil for a record that joins the topic's unplaced queue.
+func (p *Producer) partitionFor(ctx context.Context, t *topic, rec *router.Record) (*partition, error) {
 	if t.ready() {
 		if part := t.choose(rec.Partition, rec.Key); part != nil {
 			return part, nil
@@ -61,7 +61,7 @@ func (p *Producer) awaitPartition(ctx context.Context, t *topic, rec *router.Rec
 	t.waiters++
 	defer func() { t.waiters-- }()
 	for {
-		t.settle()
+		t.dropRemovedPartitions()
 		if t.more > 0 && t.calm() {
 			t.adopt(t.more)
 			p.wantMetadata() // for the leaders of the new ones

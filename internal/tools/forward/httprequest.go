@@ -66,7 +66,7 @@ func (f *forwarder) call(ctx context.Context, m *consumer.Message) error {
 	answer := &answerError{f.opts.shown(), status, pause}
 	switch {
 	case v == refused:
-		return f.refused(answer)
+		return f.deadLetterError(answer)
 	case untouched(status):
 		return f.untouched(answer)
 	case v == wait && !f.opts.AtMostOnce:
@@ -81,8 +81,9 @@ func (f *forwarder) untouched(err error) error {
 	return consumer.Unavailable(fmt.Errorf("%w: %w", inbox.ErrNotSent, err))
 }
 
-// refused marks the record as a dead letter. With AtMostOnce its claim is released, so that the letter can be retried.
-func (f *forwarder) refused(err error) error {
+// deadLetterError marks the record as a dead letter. With AtMostOnce its claim is released, so that the letter can be
+// retried.
+func (f *forwarder) deadLetterError(err error) error {
 	if f.opts.AtMostOnce {
 		err = fmt.Errorf("%w: %w", inbox.ErrNotSent, err)
 	}

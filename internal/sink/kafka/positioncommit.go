@@ -122,7 +122,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-k.wake:
 		}
 		last = ctx.Err() != nil // k.wake may be ready too, for an attempt that failed
-		group, s := k.take()
+		group, s := k.nextCommit()
 		if s == nil {
 			continue
 		}
@@ -142,7 +142,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return nil
 }
 
-func (k *Keeper) take() (group string, s *Stored) {
+func (k *Keeper) nextCommit() (group string, s *Stored) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	group, s = k.group, k.next

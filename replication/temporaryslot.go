@@ -94,7 +94,7 @@ func (t *Temporary) receive(ctx context.Context) error {
 		cancel()
 		switch {
 		case err == nil:
-			if err := t.take(raw); err != nil {
+			if err := t.handleMessage(raw); err != nil {
 				return err
 			}
 		case ctx.Err() != nil || !pgconn.Timeout(err):
@@ -116,7 +116,7 @@ func (t *Temporary) status(ctx context.Context) error {
 	})
 }
 
-func (t *Temporary) take(raw pgproto3.BackendMessage) error {
+func (t *Temporary) handleMessage(raw pgproto3.BackendMessage) error {
 	switch m := raw.(type) {
 	case *pgproto3.ErrorResponse:
 		return pgconn.ErrorResponseToPgError(m)

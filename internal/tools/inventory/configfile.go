@@ -24,7 +24,7 @@ func (s *Survey) File(table string) (string, error) {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# yaml-language-server: $schema=https://raw.githubusercontent.com/cdc-outbox/cdc-outbox/main/docs/" +
 		"configuration.schema.json")
-	line("# Written by cdc-outbox config init, from what the database %s has.", shown(s.Database))
+	line("# Written by cdc-outbox config init, from what the database %s has.", printableName(s.Database))
 	line("# Every other key has its default; docs/configuration.md has them all.")
 	line("# Next: cdc-outbox setup --dry-run, check, run.")
 	line("postgres:")
@@ -38,7 +38,7 @@ func (s *Survey) File(table string) (string, error) {
 		line("  tables: [%s]", strconv.Quote(chosen.String()))
 		for _, other := range all {
 			if other.Table.Table != chosen.Table.Table {
-				line("  # %s looks like an outbox, too", shown(other.String()))
+				line("  # %s looks like an outbox, too", printableName(other.String()))
 			}
 		}
 	}
@@ -56,8 +56,8 @@ func (s *Survey) File(table string) (string, error) {
 	return b.String(), nil
 }
 
-// shown is a name of the database within a comment.
-func shown(name string) string { return fault.Printable(name) }
+// printableName is a name of the database within a comment.
+func printableName(name string) string { return fault.Printable(name) }
 
 // choose returns nil where no table was named and none looks like an outbox.
 func (s *Survey) choose(name string, all []match) (*match, error) {
@@ -99,7 +99,7 @@ func (s *Survey) slotLines(line func(string, ...any)) {
 		if x.Active {
 			state = "a process reads it: take another name, unless that is a cdc-outbox"
 		}
-		line("  # exists: %s (%s), %s", shown(x.Name), shown(x.Plugin), state)
+		line("  # exists: %s (%s), %s", printableName(x.Name), printableName(x.Plugin), state)
 	}
 	line("  publication: %s", defaultPublication)
 	for _, p := range s.Publications {
@@ -107,7 +107,7 @@ func (s *Survey) slotLines(line func(string, ...any)) {
 		if p.AllTables {
 			tables = "for all tables"
 		}
-		line("  # exists: %s, %s", shown(p.Name), tables)
+		line("  # exists: %s, %s", printableName(p.Name), tables)
 	}
 }
 

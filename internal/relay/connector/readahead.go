@@ -67,14 +67,14 @@ func (l *lead) wait(from, to time.Time) {
 	if span < period {
 		return
 	}
-	l.judge(span)
+	l.adjust(span)
 	l.begun, l.since, l.waited = true, to, 0
 }
 
-// judge changes the lead after a period. A reader that Kafka delays waits for most of the time, since its own work is
+// adjust changes the lead after a period. A reader that Kafka delays waits for most of the time, since its own work is
 // short: while the server is the bound, it naps. The waits between those may be many and cost nothing, as the server's
 // send queue goes on filling.
-func (l *lead) judge(span time.Duration) {
+func (l *lead) adjust(span time.Duration) {
 	switch {
 	case l.waited >= span*9/10: // hardly anything is acknowledged
 		l.bytes = l.most

@@ -29,7 +29,7 @@ func (h *Handler) Refused(r kafka.Refusal, rec *router.Record, letter *deadlette
 		if smaller, ok := deadletter.Shrink(rec); ok {
 			return kafka.Resolution{Action: kafka.Replace, Record: smaller}
 		}
-		return h.hold(r, letter, heldRecord{lsn: lsn})
+		return h.holdPartition(r, letter, heldRecord{lsn: lsn})
 	}
 	row := Row{
 		EventID: relay.Storable(deadletter.EventID(rec.Headers)), Reason: router.Reason(r.Reason), Topic: r.Topic,
@@ -40,7 +40,7 @@ func (h *Handler) Refused(r kafka.Refusal, rec *router.Record, letter *deadlette
 	if policy == relay.Halt {
 		d, ok := h.decision(partitionOf(r), row)
 		if !ok {
-			return h.hold(r, letter, heldRecord{lsn: lsn, position: string(row.Position)})
+			return h.holdPartition(r, letter, heldRecord{lsn: lsn, position: string(row.Position)})
 		}
 		policy, by = d.Action, "an operator decided" // it has failed, and was counted, when it was held
 	} else {
@@ -60,8 +60,8 @@ func (h *Handler) Refused(r kafka.Refusal, rec *router.Record, letter *deadlette
 	return kafka.Resolution{Action: kafka.Replace, Record: h.Letters.Letter(letter, time.Now())}
 }
 
-// hold makes the partition wait. The log names the event at which it waits, once.
-func (h *Handler) hold(r kafka.Refusal, letter *deadletter.Case, record heldRecord) kafka.Resolution {
+// holdPartition makes the partition wait. The log names the event at which it waits, once.
+func (h *Handler) holdPartition(r kafka.Refusal, letter *deadletter.Case, record heldRecord) kafka.Resolution {
 	record.id, record.bytes, record.limit = relay.Storable(deadletter.EventID(r.Headers)), r.Bytes, r.Limit
 	object := partitionOf(r)
 	h.mu.Lock()

@@ -64,7 +64,7 @@ func (p *Producer) repartition(t *topic) {
 			return
 		}
 	}
-	t.settle()
+	t.dropRemovedPartitions()
 	p.placeAll(t)
 	p.announce()
 }
@@ -75,8 +75,8 @@ func (part *partition) strands() bool {
 		!part.waiting
 }
 
-// settle forgets the partitions that no longer exist, when everything older is acknowledged.
-func (t *topic) settle() {
+// dropRemovedPartitions forgets the partitions that no longer exist, when everything older is acknowledged.
+func (t *topic) dropRemovedPartitions() {
 	if t.fewer > 0 && t.calm() && !slices.ContainsFunc(t.partitions[t.fewer:], (*partition).busy) {
 		t.partitions = slices.Clip(t.partitions[:t.fewer])
 		t.fewer, t.fewerSeen = 0, 0

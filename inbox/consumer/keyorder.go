@@ -21,9 +21,9 @@ const (
 	markAttempt = "cdc-outbox-retry-attempt"
 )
 
-// hold reads which keys are held, for as long as it takes, and handles what a predecessor has left. Without it the
-// first record might pass a letter of its key. It returns false if the generation is over.
-func (p *partition) hold(work, over context.Context) bool {
+// loadHeldKeys reads which keys are held, for as long as it takes, and handles what a predecessor has left. Without it
+// the first record might pass a letter of its key. It returns false if the generation is over.
+func (p *partition) loadHeldKeys(work, over context.Context) bool {
 	if p.c.opts.HoldKeys == 0 {
 		return true
 	}
@@ -269,7 +269,7 @@ func (p *partition) release(work, over context.Context, l *held) bool {
 		p.holds.drop(l)
 	}
 	for p.holds.origins[l.origin] == l {
-		err := p.c.mark(work, p.c.opts.DeadLetterTopic(p.topic), l)
+		err := p.c.writeHandledMark(work, p.c.opts.DeadLetterTopic(p.topic), l)
 		if err == nil {
 			p.c.opts.Logger.Info("a dead letter does not hold its key any more",
 				"topic", p.topic, "partition", p.id, "id", l.id, "offset", l.offset)
@@ -285,8 +285,8 @@ func (p *partition) release(work, over context.Context, l *held) bool {
 	return true
 }
 
-// mark writes the mark of a handled letter.
-func (c *Consumer) mark(ctx context.Context, topic string, l *held) error {
+// writeHandledMark writes the mark of a handled letter.
+func (c *Consumer) writeHandledMark(ctx context.Context, topic string, l *held) error {
 	header := func(name, value string) kafka.Header { return kafka.Header{Key: name, Value: []byte(value)} }
 	answer, err := c.client.Produce(ctx, &kafka.ProduceRequest{
 		Topic: topic, Partition: l.at.partition, RequiredAcks: kafka.RequireAll,

@@ -14,12 +14,12 @@ const lookEvery = 10 * time.Second
 // so its own messages cannot tell how much waits.
 func (g *generation) watch(over context.Context) {
 	for over.Err() == nil {
-		g.look(over)
+		g.readEnds(over)
 		sleep(over, lookEvery)
 	}
 }
 
-func (g *generation) look(over context.Context) {
+func (g *generation) readEnds(over context.Context) {
 	topics := map[string][]kafka.OffsetRequest{}
 	for _, p := range g.progress {
 		s := p.read()

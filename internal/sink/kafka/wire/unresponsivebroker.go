@@ -54,7 +54,7 @@ func (s *Silence) Remedy() fault.Remedy {
 // Answers remembers when each broker answered last.
 type Answers struct{ at sync.Map } // address to *atomic.Int64, in Unix nanoseconds
 
-func (a *Answers) of(addr string) *atomic.Int64 {
+func (a *Answers) lastAnswer(addr string) *atomic.Int64 {
 	if a == nil {
 		return new(atomic.Int64)
 	}
@@ -63,7 +63,7 @@ func (a *Answers) of(addr string) *atomic.Int64 {
 }
 
 // Last returns when the broker answered last, zero for never.
-func (a *Answers) Last(addr string) time.Time { return moment(a.of(addr)) }
+func (a *Answers) Last(addr string) time.Time { return moment(a.lastAnswer(addr)) }
 
 func moment(at *atomic.Int64) time.Time {
 	if n := at.Load(); n != 0 {

@@ -23,8 +23,8 @@ const endedMark = "cdc-outbox migrate polling has ended polling of this table"
 // log.
 var ErrEnded = errors.New("polling of this table was ended by `cdc-outbox migrate polling`")
 
-// ended finds the column that was renamed.
-func (t *tableState) ended(published string) (column string, yes bool) {
+// renamedColumn finds the column that was renamed.
+func (t *tableState) renamedColumn(published string) (column string, yes bool) {
 	if _, ok := t.column(published); ok {
 		return "", false
 	}
@@ -58,7 +58,7 @@ func Ended(ctx context.Context, dsn string, s Setup) error {
 		if err != nil {
 			return err
 		}
-		if column, yes := st.ended(s.Columns.Published); yes {
+		if column, yes := st.renamedColumn(s.Columns.Published); yes {
 			return endedFault(t, s.Columns.Published, column)
 		}
 	}
