@@ -313,8 +313,9 @@ tidy: ## go mod tidy for every module of the workspace
 tidy-check:
 	.ci/tidy --check
 
-docs: ## generate docs/configuration.md, the JSON Schema beside it and the help texts of the keys
+docs: ## generate docs/bugs.md, docs/configuration.md, the JSON Schema beside it and the help texts of the keys
 	$(GO) generate ./internal/config
+	$(GO) test ./docs -run '^TestBugs$$' -update
 
 fmt: $(GOLANGCI) ## gofumpt in place
 	@for m in $(MODULES); do (cd $$m && $(abspath $(GOLANGCI)) fmt -c $(CURDIR)/.golangci.yml ./...); done

@@ -2,7 +2,6 @@ package docs
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,7 +33,6 @@ func pages(t *testing.T) map[string]string {
 var (
 	link       = regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)
 	makeTarget = regexp.MustCompile("(?m)(?:`|^)make ([a-z][a-z0-9-]*)")
-	namedTest  = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)` in `([a-z0-9/-]+)`(, e2e)?")
 )
 
 func TestLinksLeadSomewhere(t *testing.T) {
@@ -139,72 +136,6 @@ func TestMakeTargetsExist(t *testing.T) {
 		}
 	}
 	require.Positive(t, seen)
-}
-
-// TestBugsNameTheirTests reads the last column of docs/bugs.md: a list of regressions is worth something only while
-// its tests exist, where the list says and with the build tag that it says.
-func TestBugsNameTheirTests(t *testing.T) {
-	b, err := os.ReadFile("bugs.md")
-	require.NoError(t, err)
-	tests := testFunctions(t)
-	rows := 0
-	for _, line := range strings.Split(string(b), "\n") {
-		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| what went wrong") {
-			continue
-		}
-		rows++
-		cells := strings.Split(strings.Trim(line, "| "), " | ")
-		named := namedTest.FindAllStringSubmatch(cells[len(cells)-1], -1)
-		require.NotEmpty(t, named, "no test in: %s", line)
-		for _, m := range named {
-			want := testFunction{dir: m[2], e2e: m[3] != ""}
-			assert.Contains(t, tests[m[1]], want, "%s is not where bugs.md says", m[1])
-		}
-	}
-	require.Positive(t, rows)
-}
-
-// testFunction is where a test function is.
-type testFunction struct {
-	dir string
-	e2e bool // needs the build tag e2e
-}
-
-var (
-	testDeclaration = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	e2eTag          = regexp.MustCompile(`(?m)^//go:build .*\be2e\b`)
-)
-
-// testFunctions are all test functions of the repository by name.
-func testFunctions(t *testing.T) map[string][]testFunction {
-	t.Helper()
-	found := map[string][]testFunction{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && path != root && strings.HasPrefix(d.Name(), ".") {
-			return filepath.SkipDir
-		}
-		if !strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		dir, err := filepath.Rel(root, filepath.Dir(path))
-		if err != nil {
-			return err
-		}
-		for _, m := range testDeclaration.FindAllSubmatch(text, -1) {
-			where := testFunction{dir: filepath.ToSlash(dir), e2e: e2eTag.Match(text)}
-			found[string(m[1])] = append(found[string(m[1])], where)
-		}
-		return nil
-	})
-	require.NoError(t, err)
-	return found
 }
 
 var requirement = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`)

@@ -88,6 +88,9 @@ func TestModel(t *testing.T) {
 }
 
 // TestModelRefutesMutants: the model notices each wrong rule, by the promise that rule breaks.
+//
+// Bug (stream): Confirming the highest acknowledgement, on receive, on the commit message, 0, or IDENTIFY_SYSTEM's
+// position. Cost: loss on a crash.
 func TestModelRefutesMutants(t *testing.T) {
 	for m := confirmOnReceive; m < mutants; m++ {
 		t.Run(m.String(), func(t *testing.T) {

@@ -94,6 +94,9 @@ func TestDecoderSkipsUnknownTypes(t *testing.T) {
 }
 
 // TestDecoderHostileLengthsAllocateNothing: a message of a few bytes must not be able to ask for much memory.
+//
+// Bug (stream): A short message with a false length made the decoder allocate hundreds of megabytes. Cost: out of
+// memory.
 func TestDecoderHostileLengthsAllocateNothing(t *testing.T) {
 	d := known(t, "insert")
 	var before, after runtime.MemStats

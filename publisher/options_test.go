@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 )
 
+// Bug (configuration): `postgres.decisions` was not checked as a name. Cost: a publisher ignored `pause`.
 func TestOptions(t *testing.T) {
 	for _, c := range []struct {
 		name  string

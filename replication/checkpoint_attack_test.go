@@ -27,6 +27,15 @@ import (
 
 // TestCheckpointLockedTableHoldsSlotBack for however long it lasts: a slot that went on without would, after a crash,
 // be refused as if an operator had moved it.
+//
+// Bug (checkpoint): While the checkpoint table was locked for long the slot advanced without it, and a crash then
+// looked as if the slot had been moved by hand. Cost: exit 3 and a search for events that were not lost.
+//
+// Bug (checkpoint): A statement on the checkpoint table that was given up stayed on the server. Cost: sessions that
+// waited for a lock.
+//
+// Bug (monitor): The remedy for a locked checkpoint had a placeholder for the session's pid. Cost: a command that fails
+// when pasted.
 func TestCheckpointLockedTableHoldsSlotBack(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	s.StatusInterval = 100 * time.Millisecond
@@ -60,6 +69,9 @@ func TestCheckpointLockedTableHoldsSlotBack(t *testing.T) {
 }
 
 // TestCheckpointCountsTime, from when the position last moved.
+//
+// Bug (checkpoint): The time for which the checkpoint table could not be written was counted in attempts, each of which
+// may take six seconds. Cost: a wait of a minute and a half in place of 15 s.
 func TestCheckpointCountsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zap.InfoLevel)
@@ -135,6 +147,9 @@ func TestCheckpointConnectionHangs(t *testing.T) {
 }
 
 // TestCheckpointTableNotWritable says why, holds the slot back, and makes progress when that is over.
+//
+// Bug (checkpoint): A trigger that changed the row of the checkpoint table was not noticed. Cost: the slot was
+// confirmed beyond the checkpoint.
 func TestCheckpointTableNotWritable(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil, mend string
@@ -191,6 +206,9 @@ func TestCheckpointTableNotWritable(t *testing.T) {
 
 // TestCheckpointTableDropped: a dropped table is not used from then on, since nothing is left that the slot could be
 // held against; made again, it is used again. A row that is deleted is begun again.
+//
+// Bug (checkpoint): A deleted row of the checkpoint table was not created again. Cost: the slot would not have advanced
+// any more.
 func TestCheckpointTableDropped(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	core, log := observer.New(zap.InfoLevel)
@@ -222,6 +240,12 @@ func TestCheckpointTableDropped(t *testing.T) {
 }
 
 // TestCheckpointForeignRows need an operator.
+//
+// Bug (checkpoint): A stored position beyond the end of the log, edited or copied, was accepted as one that the slot
+// had not reached yet. Cost: no gap would have been noticed from then on.
+//
+// Bug (checkpoint): A row of the checkpoint table that cannot be read was retried forever. Cost: not ready, without a
+// message about what to do.
 func TestCheckpointForeignRows(t *testing.T) {
 	for name, test := range map[string]struct{ sql, says string }{
 		"ahead of the log":   {`UPDATE cdc_outbox_slots SET position = 'FFFFFFFF/0'`, "has not written yet"},
@@ -258,6 +282,9 @@ func TestCheckpointForeignRows(t *testing.T) {
 }
 
 // TestCheckpointReadOnlyByDefault is written all the same.
+//
+// Bug (checkpoint): With `default_transaction_read_only` the connector ran without the checkpoint. Cost: a slot that
+// was moved would not have been noticed.
 func TestCheckpointReadOnlyByDefault(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	s.insert(t)

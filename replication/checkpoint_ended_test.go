@@ -10,6 +10,9 @@ import (
 )
 
 // TestAnEndedCheckpointSessionIsNoShutdown: an operator ends one session, and the server goes on.
+//
+// Bug (stream): An ended session of the checkpoint was taken for a shutdown of the server. Cost: the stream was closed,
+// and the log named a cause that was not true.
 func TestAnEndedCheckpointSessionIsNoShutdown(t *testing.T) {
 	src := remembering(t, testkit.Postgres(t))
 	st, stop := src.following(t)

@@ -28,6 +28,9 @@ func TestErrorsPublicationMissingInHistory(t *testing.T) {
 
 // TestErrorsBeforeSlotNoDropAdvised: an unknown parameter in the DSN has the SQLSTATE of a
 // missing publication, and an operator who follows the latter's remedy loses events.
+//
+// Bug (setup): A parameter unknown to the server has the SQLSTATE of a missing publication. Cost: advice to drop a good
+// slot.
 func TestErrorsBeforeSlotNoDropAdvised(t *testing.T) {
 	c := &Config{Slot: "s", Publication: "p", Confirmed: nothingConfirmed, DSN: func() (string, error) {
 		return "", nil

@@ -122,6 +122,8 @@ func TestGoldenByteByByte(t *testing.T) {
 	}
 }
 
+// Bug (stream): pgconn's reader had read ahead into the stream when the stream took the connection from it. Cost: lost
+// first messages.
 func TestMessageReaderNeverReadsAhead(t *testing.T) {
 	wire := append(append(frame('R', 4), frame('Z', 0)...), frame('d', 700)...)
 	under := bytes.NewReader(wire)

@@ -31,6 +31,9 @@ func limits(major int) map[string][2]string {
 }
 
 // Versions differ: transaction_timeout came with 17, and a startup packet that names an unknown setting is refused.
+//
+// Bug (stream): Limits that were set for a database also bound the sessions of the stream and the checkpoint. Cost:
+// broken streams, failed writes of the checkpoint.
 func TestVersionsLimitsOfTheDatabaseDoNotBindTheStream(t *testing.T) {
 	src := newSource(t, testkit.Postgres(t))
 	var set string
@@ -68,6 +71,9 @@ func TestVersionsLimitsOfTheDatabaseDoNotBindTheStream(t *testing.T) {
 
 // A server-wide transaction_timeout counts for a walsender that decodes a transaction. The stream would break within
 // the same transaction each time.
+//
+// Bug (stream): A `transaction_timeout` of the server ended the stream within a large transaction each time. Cost: no
+// event after it arrived.
 func TestTransactionTimeoutDoesNotEndTheStream(t *testing.T) {
 	t.Parallel()
 	db := testkit.DedicatedPostgres(t, pgserver.Options{Version: "17"})

@@ -78,6 +78,8 @@ func (s *source) ids(st *Stream, n int) ([]string, error) {
 	}
 }
 
+// Bug (stream): A resume position one byte after a commit's end LSN (or message position + length) skips the next
+// transaction. Cost: silent loss.
 func TestRunStreamsInCommitOrder(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
@@ -122,6 +124,7 @@ func TestRunRestartsAtCallersPosition(t *testing.T) {
 	require.Equal(t, 2, streams)
 }
 
+// Bug (setup): An idle outbox in a busy cluster pinned the WAL. Cost: a full disk.
 func TestRunIdleSlotAdvancesWithForeignWAL(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
 	s.Exec(t, `CREATE TABLE other (x text)`)
@@ -190,6 +193,8 @@ func TestRunWaitingInstanceTakesOver(t *testing.T) {
 	require.NoError(t, <-first)
 }
 
+// Bug (setup): Postgres 18 warns and skips rows of a missing publication instead of failing; they were confirmed
+// unseen. Cost: silent loss.
 func TestRunMistakesNeedOperator(t *testing.T) {
 	db := testkit.Postgres(t)
 	s := newSource(t, db)
@@ -351,6 +356,9 @@ func TestRunDoesNotDelayShutdown(t *testing.T) {
 
 // TestRunReleasesServerThatShutsDown: with Kafka away nothing can be confirmed, and with a full window or a
 // halted row nothing is even read. A fast shutdown must not wait for that to end.
+//
+// Bug (stream): With Kafka away, the open stream blocked a fast shutdown of Postgres forever. Cost: an operator's kill
+// -9.
 func TestRunReleasesServerThatShutsDown(t *testing.T) {
 	for name, reads := range map[string]bool{"reads and cannot confirm": true, "does not even read": false} {
 		t.Run(name, func(t *testing.T) {

@@ -50,6 +50,8 @@ func TestRunLosesNoByteAtHandOver(t *testing.T) {
 	require.Equal(t, lsn.LSN(1099), got[999])
 }
 
+// Bug (monitor): `check` or `slot`, decoding the first change while a connector retried, was taken for another
+// instance: the page said so for a second. Cost: a wrong cause, which the check itself had made.
 func TestRunRecoversFromTransientFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goodbye := errorResponse("57P01", "terminating connection due to administrator command")
@@ -86,6 +88,9 @@ func TestRunRecoversFromTransientFaults(t *testing.T) {
 }
 
 // TestRunWaitsLittleAfterProgress: sessions that end again and again must not make the relay slower and slower.
+//
+// Bug (stream): Sessions that were ended again and again within a second increased the backoff although each session
+// made progress. Cost: minutes of lag.
 func TestRunWaitsLittleAfterProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var confirmed atomic.Uint64
@@ -107,6 +112,10 @@ func TestRunWaitsLittleAfterProgress(t *testing.T) {
 
 // TestRunOverAReplacedDSN: a file that is being written, or a certificate whose key is not there yet, passes. At the
 // start it is a mistake.
+//
+// Bug (configuration): A connection string or certificate that could not be read while it was being replaced counted as
+// a mistake in the configuration. Cost: a rotation ended a running relay with 2, also with `on_fault: stay`. Also:
+// `TestDSNFault` in `internal/postgres`.
 func TestRunOverAReplacedDSN(t *testing.T) {
 	for name, broken := range map[string]string{
 		"half a file": "postgres://u:s3cret-wo", "no certificate": "host=h sslrootcert=/nowhere/ca.pem",
@@ -284,6 +293,12 @@ func TestRunStartOfLaterStream(t *testing.T) {
 
 // TestRunWaitsForHotStandby: one that was restarted begins again at its last restart point, which may be before what it
 // had sent before; and a failover may lead to one for a while that is not meant.
+//
+// Bug (standbys): A hot standby that was restarted, and so had replayed less than it had sent before, was mistaken for
+// a server restored from a backup. Cost: exit 3 after a crash of the hot standby.
+//
+// Bug (standbys): While a failover led to a standby for a moment, its missing slot counted as lost. Cost: exit 3, and
+// advice to create a slot that exists.
 func TestRunWaitsForHotStandby(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, second visit
@@ -352,6 +367,9 @@ func TestRunWaitsLongerAndLonger(t *testing.T) {
 
 // TestRunPatientWithSilentServer: decoding three million rows of a table that is not
 // published takes seconds in which the server says nothing, and each new connection starts over.
+//
+// Bug (stream): A server that silently decoded a large transaction of other tables was considered dead, and decoding
+// started again from the beginning each time. Cost: the slot never advanced.
 func TestRunPatientWithSilentServer(t *testing.T) {
 	r := &runner{cfg: &Config{Slot: "s", Silence: time.Minute}, silence: time.Minute}
 	silent := r.cfg.retry(&silentServer{time.Minute})

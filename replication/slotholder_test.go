@@ -17,6 +17,10 @@ import (
 
 // A stream whose session was ended finds that out by asking the server, before it has read anything of it, and has the
 // server's reason; so does one whose slot another session holds by then.
+//
+// Bug (stream): A session that the server ended at its first transaction was reported as one that does not hold the
+// slot any more. Cost: the server's reason was not reported: a row that cannot be decoded was tried again for ever,
+// instead of exit 3 with its LSN.
 func TestHoldsAsksTheServer(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
 	streams := 0
@@ -43,6 +47,9 @@ func TestHoldsAsksTheServer(t *testing.T) {
 
 // What an instance has confirmed before an interruption must not move the slot before it knows that it was no more than
 // that: another instance may have published again, in part, what comes before.
+//
+// Bug (producer): An instance whose stream was interrupted confirmed what it had acknowledged before, although another
+// instance had begun to send it again and died. Cost: an old event remained the last record of its key.
 func TestConfirmIsWithheld(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
 	s.Withhold, s.StatusInterval = true, 10*time.Millisecond

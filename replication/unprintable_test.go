@@ -44,6 +44,9 @@ func TestAnErrorAtTheSameRowNeedsAnOperator(t *testing.T) {
 }
 
 // TestAByteaTooLongToPrintNeedsAnOperator: 540 MB of bytea are 1.08 GB of text, more than the server allocates at once.
+//
+// Bug (stream): An internal error of the server about one row was tried again permanently. Cost: no event after it
+// arrived, and no remedy was named.
 func TestAByteaTooLongToPrintNeedsAnOperator(t *testing.T) {
 	src := newSource(t, testkit.Postgres(t))
 	src.Exec(t, `ALTER TABLE outbox ADD COLUMN long bytea; ALTER TABLE outbox ALTER COLUMN long SET STORAGE EXTENDED`)

@@ -106,6 +106,9 @@ func every(d time.Duration) func(time.Duration) bool {
 }
 
 // A slot that keeps up says nothing in half an hour, whenever the monitor starts: neither a time nor an alert.
+//
+// Bug (monitor): The forecast took the steps of `restart_lsn` for growth. Cost: a slot that kept up beside 35 MB/s of
+// other writes raised critical alerts "in 4 min 18 s", and a busy slot "reaches the limit in 8 d".
 func TestForecastIsSilentAboutAHealthySlot(t *testing.T) {
 	t.Parallel()
 	batch := func(at time.Duration) float64 {
@@ -159,6 +162,9 @@ func TestForecastIsSilentAboutAHealthySlot(t *testing.T) {
 
 // A real outage has a forecast within 15 seconds, and each forecast from then on is within a fifth of the time that was
 // really left.
+//
+// Bug (monitor): The forecast still held the last fall of `restart_lsn`. Cost: 25 seconds into an outage nothing grew,
+// and no time left was known.
 func TestForecastOfAnOutage(t *testing.T) {
 	t.Parallel()
 	const began = 100 * time.Second

@@ -139,6 +139,9 @@ func TestHistoryStartsAnew(t *testing.T) {
 	require.Empty(t, h.slots, "a slot that was dropped is forgotten")
 }
 
+// Bug (monitor): Before PostgreSQL 17 `status` said that no session had read the slot since the moment of the question;
+// `slot` and `check` said nothing about it. Cost: an outage of hours looked as if it had just begun. Also:
+// `TestSinceWhenASlotIsUnread` in `internal/postgres/setup`.
 func TestInactiveSince(t *testing.T) {
 	h := newHistory(time.Minute)
 	row := slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)}
@@ -264,6 +267,10 @@ func TestConfirmedSince(t *testing.T) {
 
 // TestPromotedCopy: a slot that came with a promotion stays "synced" on the new primary, where nothing moves it but its
 // reader.
+//
+// Bug (monitor): A slot that came with a promotion stays `synced`, and counted as a standby's copy on the new primary.
+// Cost: after a failover no alert for a slot that no session reads. Also: `TestSinceWhenAPromotedCopyIsUnread` in
+// `internal/postgres/setup`.
 func TestPromotedCopy(t *testing.T) {
 	h := newHistory(time.Minute)
 	row := slotRow{Name: "s", Synced: true, RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1), WALStatus: WALReserved}
@@ -285,6 +292,9 @@ func TestPromotedCopy(t *testing.T) {
 }
 
 // TestALostSlotKeepsNothing: of what invalidates a slot, only the removal of WAL takes its restart_lsn away.
+//
+// Bug (monitor): A slot invalidated with its restart_lsn still counted as holding back WAL. Cost: retained WAL that
+// grows, and a forecast for a disk that does not fill.
 func TestALostSlotKeepsNothing(t *testing.T) {
 	h := newHistory(prompt)
 	h.volume = 1 << 30

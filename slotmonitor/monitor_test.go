@@ -187,6 +187,9 @@ cdc_outbox_slot_wal_status{slot="lost",status="unreserved"} 0
 }
 
 // TestACopyIsNotUnread: Prometheus's rule CDCOutboxSlotUnread fires above 0, and no session can read a standby's copy.
+//
+// Bug (monitor): `slot_inactive_seconds` grew for a standby's copy. Cost: CDCOutboxSlotUnread on each monitored
+// standby.
 func TestACopyIsNotUnread(t *testing.T) {
 	long := start.Add(-time.Hour)
 	s := Slot{Name: "s", Synced: true, kept: true, RetainedBytes: 1 << 20, InactiveSince: &long, SampledAt: start}

@@ -201,6 +201,9 @@ func TestVersionsShowWhatTheyKnow(t *testing.T) {
 }
 
 // Two samples show growth and the time left, and warn of a slot that no session reads.
+//
+// Bug (monitor): `monitor --once` took one sample. Cost: growth and time left were never there, and slots that no
+// process reads were "ok".
 func TestLookTwiceKnowsGrowth(t *testing.T) {
 	db := testkit.Postgres(t)
 	db.Exec(t, `CREATE TABLE filler (x text)`)

@@ -133,6 +133,7 @@ func TestRulesAreSlowToLetGo(t *testing.T) {
 	require.Equal(t, alert.OK, at(Slot{SecondsToLimit: ptr(4501.0)}, "slot_time_to_limit", alert.Warn))
 }
 
+// Bug (monitor): The remedy for a standby's lost copy was to drop the slot. Cost: pasted on the primary, lost events.
 func TestCause(t *testing.T) {
 	held := &Transaction{PID: 9, Age: time.Hour, QueryStart: &start}
 	old := start.Add(-time.Hour)

@@ -35,6 +35,8 @@ func newDebeziumRig(t *testing.T, more ...string) *badRig {
 	return r
 }
 
+// Bug (setup): `setup --table` with the preset debezium refused and blamed keys that the preset does not read. Cost: a
+// table created by hand.
 func TestDebeziumPreset(t *testing.T) {
 	t.Parallel()
 	r := newDebeziumRig(t)
@@ -75,6 +77,9 @@ func TestDebeziumPreset(t *testing.T) {
 
 // Letters of the preset: a route that is NULL, values that cannot be converted, and columns with names that want
 // quotes.
+//
+// Bug (letters): With the preset debezium, `dead-letter retry --topic` could not fix a route that is NULL, which is its
+// purpose. Cost: a row that cannot be retried.
 func TestDebeziumDeadLetters(t *testing.T) {
 	t.Parallel()
 	r := newDebeziumRig(t, "CDC_OUTBOX_ROUTER_DEBEZIUM_HEADER_CONVERTER=json_with_schema",

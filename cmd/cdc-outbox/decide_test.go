@@ -248,6 +248,9 @@ func TestKillsWhileRowsArePassed(t *testing.T) {
 
 // TestARowThatABrokerRefusesIsPassed: the topic's limit was lowered after it was asked for, so the row has been read
 // and sent already. It is passed as any other row.
+//
+// Bug (monitor): `row pass` said that nothing was halted where a broker had refused a row, and at an UPDATE or a
+// TRUNCATE. Cost: an operator without a next step. Also: `TestAnUpdateCannotBePassed` in `cmd/cdc-outbox`.
 func TestARowThatABrokerRefusesIsPassed(t *testing.T) {
 	t.Parallel()
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {

@@ -17,6 +17,15 @@ import (
 )
 
 // TestAStopIsOverWithTheNextStart: what a process said last it cannot take back itself.
+//
+// Bug (monitor): Every restart in a crash loop sent `connector_stopped` again, and every healthy start sent that it was
+// over. Cost: a storm of pages, and news about nothing.
+//
+// Bug (monitor): With `source: polling`, the next process did not resolve `connector_stopped`, and Alertmanager forgot
+// it after four minutes. Cost: an incident that stays open, or a stop that is no longer visible.
+//
+// Bug (monitor): With `source: polling` each healthy start sent `connector_stopped` as resolved, and nothing kept why
+// the relay had ended. Cost: an alert that ends while its cause lasts; a reason that only the log has.
 func TestAStopIsOverWithTheNextStart(t *testing.T) {
 	t.Parallel()
 	t.Run("wal", func(t *testing.T) {
@@ -100,6 +109,9 @@ func aStopIsOver(b *bed, slot, spoil, mend string) {
 
 // TestAnInstanceThatWorksTakesBackWhatAnotherSaid: an instance that waited for the slot ended on an error; the working
 // one is stopped as asked later. Then no reason is left.
+//
+// Bug (monitor): A waiting instance that failed wrote its last word over the row; a working one that was stopped as
+// asked left it there. Cost: `status` that gives a reason that is over.
 func TestAnInstanceThatWorksTakesBackWhatAnotherSaid(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")

@@ -148,6 +148,9 @@ func TestMigrateVerify(t *testing.T) {
 }
 
 // Mistyped topics, or a shadow that has not begun, must not be mistaken for a comparison that found no difference.
+//
+// Bug (debezium): `migrate verify` found two sets of topics equal that had no event in common: mistyped names, a shadow
+// that had not begun. Cost: a switch to an unproved relay.
 func TestMigrateVerifyComparesNothing(t *testing.T) {
 	t.Parallel()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "a.order", "b.order"))

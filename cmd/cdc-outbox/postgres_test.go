@@ -153,6 +153,9 @@ func TestLostSlotNeedsAnOperator(t *testing.T) {
 }
 
 // TestSlotOfSomebodyElse: what the confirmation would not help with is refused without it, in the same words.
+//
+// Bug (setup): `slot recreate` and `slot advance` without the confirmation decoded and counted another database's slot,
+// and advised to confirm what is then refused. Cost: advice that does not work.
 func TestSlotOfSomebodyElse(t *testing.T) {
 	db, other := testkit.Postgres(t), testkit.Postgres(t)
 	env := variables(t, db)

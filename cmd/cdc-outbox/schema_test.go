@@ -30,6 +30,9 @@ func event(id int, payload string) string {
 
 // Tables change under the stream, and are of all kinds. Each step is a transaction; the values are the values of the
 // records, in order.
+//
+// Bug (setup): A payload whose type is a domain over bytea was treated as text. Cost: its hexadecimal digits were
+// published in place of its bytes.
 func TestSchemaChanges(t *testing.T) {
 	t.Parallel()
 	num := func(n int) string { return event(n, fmt.Sprintf(`'{"n": %d}'`, n)) }

@@ -15,6 +15,9 @@ import (
 
 // TestStatusOfAnInstanceThatStandsBy: it waits for the instance that holds the slot, which it names, and says what
 // comes next.
+//
+// Bug (monitor): A waiting instance reported in status that it waits for nothing. Cost: a second instance that looked
+// broken, or a first instance that could not be identified.
 func TestStatusOfAnInstanceThatStandsBy(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events")

@@ -41,6 +41,9 @@ func TestStepsInALog(t *testing.T) {
 
 // TestAStatusLineHidesNoTerminal: what decides about colours and width sees the file under the line, and a second
 // reporter draws on the same line.
+//
+// Bug (monitor): `check` lost its colours and its wrapping on a terminal: the line that shows progress hid the terminal
+// from what asks for it. Cost: text that is hard to read.
 func TestAStatusLineHidesNoTerminal(t *testing.T) {
 	out, err := os.CreateTemp(t.TempDir(), "")
 	require.NoError(t, err)

@@ -138,6 +138,8 @@ func TestDismissedRecords(t *testing.T) {
 }
 
 // What is known of settled letters ends with their marks in the topic, also in a process that runs for months.
+//
+// Bug (letters): Settled letters were remembered forever. Cost: memory grew with each.
 func TestSettledLettersAreForgotten(t *testing.T) {
 	l := newOpenLetters("g")
 	for i := range 100 {

@@ -60,6 +60,8 @@ func TestSecretForms(t *testing.T) {
 	require.False(t, newSecret("").IsSet())
 }
 
+// Bug (configuration): A `_FILE` variable whose path begins with `@` made the path the secret. Cost: a login refused
+// without a hint.
 func TestSecretsFromFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dsn")
 	require.NoError(t, os.WriteFile(path, []byte("host=db password="+canary+"\n"), 0o600))
@@ -92,6 +94,8 @@ func TestSecretsFromFiles(t *testing.T) {
 }
 
 // However a configuration is wrong, what may be a secret stays out of the message.
+//
+// Bug (configuration): A refused address was shown with its user, password and query. Cost: a password in an error.
 func TestErrorsHoldNoSecrets(t *testing.T) {
 	for name, from := range map[string]func() (*Loaded, error){
 		"misspelled key": func() (*Loaded, error) { return load(t, "kafka: {sasl: {pasword: "+canary+"}}", nil) },
@@ -171,6 +175,8 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
+// Bug (configuration): A no-break space, vertical tab or form feed in front of `password=` hid the keyword. Cost: a
+// password in the output of `config`, and in errors as the name of a host. Also: `TestCheckDSN` in `internal/postgres`.
 func TestRedactDSN(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "",

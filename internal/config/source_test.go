@@ -58,6 +58,10 @@ func TestSource(t *testing.T) {
 
 // What the command config prints is a configuration, whatever the source, and without the keys of the other one: a
 // later version may have another default for them, and would refuse this one's as a value without effect.
+//
+// Bug (monitor): `config` printed keys of the other source, which a later version with another default refused. Cost:
+// the file that an upgrade was to start with ended with exit code 2. Also: `TestUpgradeKeepsWhatOthersRead` in
+// `test/e2e`, e2e.
 func TestSourcePrintedIsReadAgain(t *testing.T) {
 	for source, without := range map[string][]string{
 		SourceWAL: {"\npolling:"}, SourcePolling: {"publication:", "\ntraces:"},

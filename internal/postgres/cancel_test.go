@@ -40,6 +40,9 @@ func (h *held) Close() error {
 // TestACancelRequestIsNotAbandoned: the statement ends before its cancel request arrives. The request's connection
 // stays until the server has closed it, or PgBouncer before 1.19.1 ends with all of its clients. The next statement is
 // not cancelled.
+//
+// Bug (poolers): If a statement ended before its cancel request arrived, the connection of the request was closed at
+// once. Cost: PgBouncer before 1.19.1 ended with all of its clients, at a stop of this process.
 func TestACancelRequestIsNotAbandoned(t *testing.T) {
 	db := testkit.Postgres(t)
 	release := make(chan struct{})

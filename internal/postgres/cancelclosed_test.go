@@ -27,6 +27,9 @@ func (w *watched) SetDeadline(t time.Time) error {
 
 // TestClosingKeepsItsDeadline: a session breaks while its cancel request is under way, and the server leaves it open.
 // The goroutine of pgconn that closes it waits for the server until a deadline, which must stay.
+//
+// Bug (configuration): pgconn's deadline for closing a session was lifted by a cancel request that had just ended.
+// Cost: a goroutine and a socket as long as the server leaves the session open.
 func TestClosingKeepsItsDeadline(t *testing.T) { synctest.Test(t, closingKeepsItsDeadline) }
 
 //waits:bubble

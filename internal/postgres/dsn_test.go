@@ -61,6 +61,9 @@ func TestDSNFault(t *testing.T) {
 
 // TestWrongParameters: a connection string with a wrong parameter is not called one of another form, and no value of it
 // is shown.
+//
+// Bug (configuration): A wrong parameter of a connection string was reported as a string of another form. Cost: advice
+// to escape a password that is right.
 func TestWrongParameters(t *testing.T) {
 	const form = "is neither keyword=value"
 	for dsn, want := range map[string]string{

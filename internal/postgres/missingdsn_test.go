@@ -9,6 +9,9 @@ import (
 )
 
 // TestAForgottenConnectionStringIsSaidToBe: libpq's defaults lead somewhere, and the silence there is not the fault.
+//
+// Bug (monitor): With no `postgres.dsn`, every command reported that some server does not answer, and `run` waited for
+// ever. Cost: the most likely mistake of a newcomer, unnamed.
 func TestAForgottenConnectionStringIsSaidToBe(t *testing.T) {
 	for _, name := range []string{"PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE", "PGSERVICEFILE"} {
 		t.Setenv(name, "")

@@ -281,6 +281,8 @@ func TestDebeziumExpansion(t *testing.T) {
 	}
 }
 
+// Bug (router): A mistake in `topic_replacement` was reported as one in `topic_regex`. Cost: a search in the wrong
+// place.
 func TestDebeziumRefusesConfiguration(t *testing.T) {
 	for part, change := range map[string]func(*Config){
 		"columns.key":  func(d *Config) { d.Columns.Key = "" },

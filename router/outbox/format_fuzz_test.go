@@ -11,6 +11,9 @@ import (
 
 // Whatever a row holds, no format panics, an error is a RowError that names the row only, and where the format promises
 // JSON it is JSON: in UTF-8 if the row is, and with the payload in it unchanged.
+//
+// Bug (router): A header `traceparent` with other content put half a character into the envelope's `traceId`. Cost: a
+// value that is not UTF-8 and that consumers fail on.
 func FuzzFormats(f *testing.F) {
 	rowtest.Seeds(f)
 	f.Fuzz(func(t *testing.T, id, aggregateType, aggregateID, eventType, payload, headers, version string, oid uint32) {

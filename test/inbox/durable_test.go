@@ -13,6 +13,9 @@ import (
 )
 
 // What is acknowledged to Kafka has to be on disk in Postgres, whatever the database's default is.
+//
+// Bug (monitor): The inbox committed with the database's `synchronous_commit`, also where that is off. Cost: after a
+// crash of the database four handled events had no effect, and their offsets were committed.
 func TestHandledMeansDurable(t *testing.T) {
 	eachStrategy(t, func(t *testing.T, opts inbox.Options) {
 		b := newBed(t)
@@ -43,6 +46,9 @@ func TestHandledMeansDurable(t *testing.T) {
 }
 
 // Instances that start together all create the ledger.
+//
+// Bug (monitor): `inbox.Schema`, run by two instances at their start, failed in one of them. Cost: an instance that
+// ends with a duplicate key in the catalog.
 func TestSchemaAtSeveralInstancesStart(t *testing.T) {
 	b := newBed(t)
 	for round := range 10 {

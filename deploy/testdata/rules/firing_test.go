@@ -41,6 +41,22 @@ type unitTests struct {
 
 // TestFiring runs each rule over series at which it must fire, and over some at which it must not, with Prometheus's
 // own engine and rule manager: threshold, `for`, labels and the text of the annotations.
+//
+// Bug (monitor): The rule `CDCOutboxMonitorBlind` was satisfied by another process's slots. Cost: of two connectors,
+// one whose monitor is blind raised no alarm.
+//
+// Bug (monitor): The rule `CDCOutboxEventsFailed` saw nothing in a series that begins with its first failure. Cost: the
+// first event that a topic refused raised no alarm.
+//
+// Bug (monitor): `CDCOutboxAlert` gave every alert the severity critical, also where another rule fired for the same
+// fact. Cost: warnings woke people, and a slot that ran out paged twice.
+//
+// Bug (monitor): `CDCOutboxDown` needs a target. Cost: a connector that was scaled to zero raised no alarm.
+//
+// Bug (monitor): `CDCOutboxSlotUnread` compared slots of one name on different servers. Cost: a slot that holds back
+// nothing counted as unread.
+//
+// Bug (monitor): CDCOutboxMonitorBlind took `forward` for a process with a monitor. Cost: an alert that never ends.
 func TestFiring(t *testing.T) {
 	b, err := os.ReadFile("firing.yml")
 	if err != nil {

@@ -15,6 +15,9 @@ import (
 
 // The server sees a slot at rest where the connector waits for a broker; the two causes in one document must not
 // contradict.
+//
+// Bug (monitor): With a broker away, `/status` reported that the slot waits for nothing. Cost: two causes that
+// contradict each other.
 func TestStatusTellsOneCause(t *testing.T) {
 	slot := &slotmonitor.Slot{
 		Name: "s", Active: true, UnconfirmedBytes: 315584,

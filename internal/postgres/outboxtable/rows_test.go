@@ -13,6 +13,9 @@ import (
 )
 
 // The types are those whose name, without a length, would cut the id when it is cast.
+//
+// Bug (rows): `repair` cast ids in the same way. Cost: rows with ids of type char(n) or bit(n) were found missing and
+// not published.
 func TestByIDFindsRowsOfAnyType(t *testing.T) {
 	for idType, id := range map[string]string{"char(12)": "('event-' || g)", "bit(8)": "g::bit(8)"} {
 		t.Run(idType, func(t *testing.T) {

@@ -177,6 +177,9 @@ func TestConsolesAreNotBelieved(t *testing.T) {
 }
 
 // TestPoolerLogin: PgBouncer's words for a refused login, and what a server says.
+//
+// Bug (poolers): A login that PgBouncer refused, which has a code of its own for a wrong password, was retried forever.
+// Cost: a connector that waits for nothing.
 func TestPoolerLogin(t *testing.T) {
 	for _, words := range []string{
 		"password authentication failed", "SASL authentication failed", "no such user: app", "no such database: nodb",

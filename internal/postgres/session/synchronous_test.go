@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Bug (standbys): `check` did not know that a quoted `*` in `synchronous_standby_names` takes in the stream as well.
+// Cost: commits that wait for Kafka, unnoticed.
 func TestTakesIn(t *testing.T) {
 	for names, want := range map[string]bool{
 		"": false, "*": true, "a, *": true, `"*"`: true, "FIRST 1 (a, b)": false, "ANY 1 (a, *)": true,

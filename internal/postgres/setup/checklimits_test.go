@@ -123,6 +123,9 @@ func TestWALMark(t *testing.T) {
 }
 
 // TestServices takes a real server for each service, marked as the services mark theirs.
+//
+// Bug (poolers): A role named `rds_replication`, left by a restored dump, made any server look like Amazon RDS, and its
+// members look like roles that may replicate. Cost: a missing right treated as granted.
 func TestServices(t *testing.T) {
 	t.Parallel() // on a server of its own
 	db := testkit.DedicatedPostgres(t, pgserver.Options{Settings: map[string]string{
@@ -232,6 +235,9 @@ func TestSmallLimitIsMeasured(t *testing.T) {
 
 // TestEnsureRoleMayNotReplicate: with publication and slot there, the first that notices would be the walsender, which
 // knows of no service.
+//
+// Bug (setup): With the publication and the slot present, `run` as a role that may not replicate advised `ALTER ROLE …
+// REPLICATION` on services that do not allow it. Cost: a remedy that does not help.
 func TestEnsureRoleMayNotReplicate(t *testing.T) {
 	t.Parallel() // on a server of its own
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})

@@ -21,6 +21,9 @@ func about(findings []preflight.Finding, code string) *preflight.Finding {
 }
 
 // TestCheckNamesASynchronousRelay: the server counts a session that decodes among its standbys.
+//
+// Bug (setup): `synchronous_standby_names = '*'` made the relay the synchronous standby, and nothing reported it. Cost:
+// no commit of the server returned while Kafka was away.
 func TestCheckNamesASynchronousRelay(t *testing.T) {
 	t.Parallel() // on a server of its own
 	dedicated := testkit.DedicatedPostgres(t, pgserver.Options{})
@@ -46,6 +49,8 @@ func TestCheckNamesASynchronousRelay(t *testing.T) {
 }
 
 // Versions differ in the arguments of the functions.
+//
+// Bug (setup): Nothing said that every role of the database may emit events. Cost: forged events.
 func TestVersionsCheckNamesPublicMessages(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	require.NoError(t, db.ensure(t, true))

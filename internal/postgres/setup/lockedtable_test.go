@@ -17,6 +17,9 @@ import (
 )
 
 // TestALockIsAnAnswer: the commands that look do not wait for the end of another session's lock, they name it.
+//
+// Bug (monitor): While the checkpoint's table was locked, `check` and `slot` waited for the end of the lock. Cost: no
+// answer when it mattered.
 func TestALockIsAnAnswer(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	db.cfg.Checkpoint = identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
@@ -37,6 +40,8 @@ func TestALockIsAnAnswer(t *testing.T) {
 }
 
 // TestRecreateMakesThePublication that was dropped: one command replaces both, and in that order.
+//
+// Bug (monitor): `slot recreate` refused to work where the publication no longer existed. Cost: one more step at night.
 func TestRecreateMakesThePublication(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	require.NoError(t, db.ensure(t, true))
@@ -125,6 +130,9 @@ func TestSinceWhenAPromotedCopyIsUnread(t *testing.T) {
 }
 
 // TestCheckNamesWhoKeepsWritersOut: the stream goes on, and applications wait.
+//
+// Bug (monitor): Writers that waited for another session's lock on the outbox table were named by no command. Cost: an
+// outage of the application with every light green here. Also: `TestEveryViewNamesTheCause` in `test/e2e`, e2e.
 func TestCheckNamesWhoKeepsWritersOut(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	require.NoError(t, db.ensure(t, true))

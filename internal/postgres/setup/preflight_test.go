@@ -244,6 +244,8 @@ func TestPreflightEncoding(t *testing.T) {
 }
 
 // TestStandby: on a standby a missing slot is a wrong address, not a lost slot.
+//
+// Bug (standbys): A DSN that led to a hot standby made the slot look lost. Cost: advice to re-create a slot in use.
 func TestStandby(t *testing.T) {
 	cfg, st := planConfig(), setUpState()
 	st.Server.InRecovery, st.Server.Version = true, 160000
@@ -300,6 +302,9 @@ func TestHotStandbyOnPurpose(t *testing.T) {
 }
 
 // TestInvalidatedOnHotStandby: 17 gives the reason, 16 only says that recovery was the cause.
+//
+// Bug (standbys): On 16, a slot lost on a primary was reported as lost by recovery on a standby: `conflicting` is true
+// there whatever the reason. Cost: the wrong remedy for a lost slot.
 func TestInvalidatedOnHotStandby(t *testing.T) {
 	cfg, st := planConfig(), setUpState()
 	st.Slot.Conflicting, st.Slot.WALStatus = true, postgres.WALLost

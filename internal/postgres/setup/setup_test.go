@@ -162,6 +162,9 @@ func TestEnsureNeverMakesTheMissingHalf(t *testing.T) {
 
 // TestPublicationMadeAgainDoesNotMendTheSlot is why a lost publication is an error: before 18 the slot fails at the
 // first change made without it, from 18 on those rows are left out.
+//
+// Bug (monitor): `check` and `slot` called a slot usable whose publication had been dropped and created again. Cost: an
+// on-call engineer who believes `check`.
 func TestPublicationMadeAgainDoesNotMendTheSlot(t *testing.T) {
 	db := newAdminDB(t, `CREATE TABLE outbox (id int)`)
 	db.cfg.Columns = postgres.Columns{}
@@ -238,6 +241,10 @@ func TestEnsureByManyAtOnce(t *testing.T) {
 
 // TestEnsureIgnoresTheLockOfAFrozenProcess: a process that took the setup's lock and is frozen, or cut off, does not
 // delay a process that has nothing to set up, also if that process began to wait before.
+//
+// Bug (setup): An instance that was cut off or frozen with the setup's lock kept a healthy one waiting, after the first
+// had been killed and with nothing left to set up. Cost: no event until the server noticed, up to hours. Also:
+// `TestVersionsTheServerEndsAStuckSetup` in `internal/postgres/setup`.
 func TestEnsureIgnoresTheLockOfAFrozenProcess(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	got, err := tryLock(t.Context(), db.conn, db.cfg.WithDefaults())
@@ -272,6 +279,9 @@ func TestEnsureIgnoresTheLockOfAFrozenProcess(t *testing.T) {
 }
 
 // TestEnsureOverASlowCatalog: no other process sets the slot up, so none is to blame.
+//
+// Bug (setup): A catalog that could not be read in time was taken for another process that sets up. Cost: advice to end
+// the session of another process.
 func TestEnsureOverASlowCatalog(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	tx, err := db.conn.Begin(t.Context())
@@ -627,6 +637,8 @@ func (db *adminDB) readSlot(t *testing.T) int {
 
 // TestEnsureReadOnlyByDefaultNeedsOperator: the setting does not end without an operator. Reading the slot is not
 // hindered by it, so once the setup was made the relay runs.
+//
+// Bug (setup): `setup` met `default_transaction_read_only` and retried forever. Cost: no message about what to do.
 func TestEnsureReadOnlyByDefaultNeedsOperator(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	db.Exec(t, `ALTER DATABASE `+identifier.Quote(db.Name)+` SET default_transaction_read_only = on`)
@@ -698,6 +710,9 @@ func TestDroppedTable(t *testing.T) {
 
 // TestRepublish: the statement in the runbook keeps the rows as they are, which makes repeats recognizable. Remedies
 // name the runbook.
+//
+// Bug (rows): The statement that publishes rows again could not insert into an identity column. Cost: advice that fails
+// when it is needed.
 func TestRepublish(t *testing.T) {
 	for name, extra := range map[string]string{
 		"plain": "", "identity": `ALTER TABLE outbox ADD COLUMN seq bigint GENERATED ALWAYS AS IDENTITY`,

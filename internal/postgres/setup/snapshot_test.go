@@ -41,6 +41,8 @@ func (db *adminDB) readSnapshot(t *testing.T) (ids []string) {
 // idTypes are those whose name, without a length, would cut the id when it is cast.
 var idTypes = map[string]string{"char(12)": "('event-' || g)", "bit(8)": "g::bit(8)"}
 
+// Bug (rows): The initial snapshot looked rows up by ids cast to `character` or `bit`, which without a length means
+// one. Cost: with an id of type char(n) or bit(n) no row was published.
 func TestSnapshotFindsRowsByIDsOfAnyType(t *testing.T) {
 	for idType, id := range idTypes {
 		t.Run(idType, func(t *testing.T) {
@@ -58,6 +60,9 @@ func TestSnapshotFindsRowsByIDsOfAnyType(t *testing.T) {
 }
 
 // The stream takes the commit's time where the table has no timestamp, so such tables are in use.
+//
+// Bug (rows): `postgres.snapshot: initial` could not list a table without the timestamp column, which the stream does
+// not need. Cost: `setup` failed after it had created the slot.
 func TestSnapshotOfATableWithoutATimestamp(t *testing.T) {
 	db := newSnapshotDB(t)
 	db.Exec(t,

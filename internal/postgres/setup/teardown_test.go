@@ -11,6 +11,9 @@ import (
 
 // TestTeardownKeepsThePublicationOfAnotherSlot: a slot whose publication was dropped, even if it is made again, can
 // never be decoded.
+//
+// Bug (setup): `teardown` dropped a publication that another connector's slot reads. Cost: that slot could never be
+// decoded again.
 func TestTeardownKeepsThePublicationOfAnotherSlot(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	require.NoError(t, db.ensure(t, true))
@@ -39,6 +42,9 @@ func TestTeardownKeepsThePublicationOfAnotherSlot(t *testing.T) {
 }
 
 // TestTeardownEndsAPause: a later slot of the name would begin paused, without a reason that anyone remembers.
+//
+// Bug (monitor): `teardown` left a pause in the table of decisions. Cost: a later slot of the same name that begins
+// paused.
 func TestTeardownEndsAPause(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	db.cfg.Decisions = identifier.Table{Schema: "public", Name: "decisions"}

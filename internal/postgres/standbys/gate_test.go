@@ -250,6 +250,9 @@ func TestGateWaitsAgainWhereItCannotSee(t *testing.T) {
 }
 
 // A stream that the server holds back brings nothing that would ask.
+//
+// Bug (standbys): The server held a slot with failover back for a standby that was away, and nothing reported it. Cost:
+// events that did not arrive, and a connector that was ready.
 func TestGateNamesWhatTheServerWaitsFor(t *testing.T) {
 	for _, names := range [][]string{nil, {"a"}} {
 		synctest.Test(t, func(t *testing.T) {

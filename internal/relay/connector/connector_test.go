@@ -19,6 +19,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
+// Bug (stream): The commit was confirmed when it was received, not when Kafka had acknowledged it. Cost: loss on a
+// crash.
 func TestConfirmsACommitsEndOnlyAfterTheAck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := start(t, Config{}, false, opening{at(50), newStream(begin(100), row("a"), row("b"), commit(150))})
@@ -42,6 +44,7 @@ func TestIdleSlotFollowsKeepalives(t *testing.T) {
 	})
 }
 
+// Bug (stream): A reconnect within one process sent everything after the saved slot position again. Cost: repeats.
 func TestABrokenStreamRepeatsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := start(t, Config{}, false,
@@ -59,6 +62,8 @@ func TestABrokenStreamRepeatsNothing(t *testing.T) {
 
 // The stream breaks while a row waits for room. Were the row given up with the stream, its repeat would be taken for
 // one under way, and it would never be produced.
+//
+// Bug (stream): A row that waited for room in the window was dropped when its stream broke. Cost: loss.
 func TestARowThatWaitsForRoomSurvivesItsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := start(t, Config{WindowRecords: 1}, false,
@@ -78,6 +83,10 @@ func TestARowThatWaitsForRoomSurvivesItsStream(t *testing.T) {
 
 // The wait for room ends when the stream is broken: another instance may have the slot by then, while Kafka takes
 // nothing. The row is read again.
+//
+// Bug (stream): A reader that waited for room in the window, or between transactions, noticed a broken stream only when
+// Kafka made room. Cost: an instance that had lost the slot did not report it, and kept what it had read. Also:
+// `TestAWaitBetweenTransactionsLeavesABrokenStream` in `internal/relay/connector`.
 func TestARowThatWaitsForRoomLeavesABrokenStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newStream(begin(100), row("a"), row("b"), row("c"), commit(150))
@@ -126,6 +135,9 @@ func TestAWaitBetweenTransactionsLeavesABrokenStream(t *testing.T) {
 }
 
 // One row is stuck; rows of other partitions are acknowledged. What a crash would repeat stays within the window.
+//
+// Bug (stream): While one partition was stuck, the other partitions continued without limit. Cost: a crash repeated all
+// of it.
 func TestAStuckPartitionBoundsWhatACrashWouldRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		script := []*pgoutput.Message{begin(100), row("stuck"), commit(110)}
@@ -176,6 +188,8 @@ func TestPositionsStartOverWhenTheyLostTheirMeaning(t *testing.T) {
 	}
 }
 
+// Bug (stream): A stop in the middle of a transaction sent half of it again at the next start. Cost: repeats after a
+// graceful stop.
 func TestAGracefulStopReadsToTheCommitAndWaitsForTheAck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream(begin(100), row("a"), row("b"), commit(150), begin(200), row("c"), commit(250))
@@ -231,6 +245,9 @@ func TestHaltKeepsTheProcessAtTheRow(t *testing.T) {
 
 // TestHaltSurvivesItsStream: the row stays where the relay is halted, and a server that was restarted gets its reader
 // back.
+//
+// Bug (stream): A relay that was halted at a row did not notice that Postgres had been restarted. Cost: a slot without
+// a reader, and a process that appeared healthy.
 func TestHaltSurvivesItsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		script := []*pgoutput.Message{
@@ -254,6 +271,9 @@ func TestHaltSurvivesItsStream(t *testing.T) {
 }
 
 // TestAStandbyStopsAtOnce, also one that has streamed before: what it could confirm is another instance's business now.
+//
+// Bug (stream): A waiting instance that had streamed before waited for the whole drain limit on SIGTERM. Cost: 8 s
+// without need.
 func TestAStandbyStopsAtOnce(t *testing.T) {
 	for _, stopFirst := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -379,6 +399,9 @@ func TestNotReadyWhileKafkaIsSilent(t *testing.T) {
 }
 
 // One partition is stuck and the others go on: the slot does not move, so all is not well.
+//
+// Bug (stream): While one partition was stuck the relay was ready, because other partitions were still acknowledged.
+// Cost: a slot that did not advance, unnoticed.
 func TestNotReadyWhileTheOldestRowIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var script []*pgoutput.Message
@@ -456,6 +479,8 @@ func TestImpossibleInputEndsTheProcess(t *testing.T) {
 
 // A publication may hold other tables. What has the columns of an outbox is one under whatever name, since a renamed
 // table must not lose its rows; a configured one that lacks a column halts.
+//
+// Bug (setup): One row of another table in the publication halted the relay. Cost: an outage.
 func TestPassesOverTablesThatAreNoOutbox(t *testing.T) {
 	named := func(id, table string, columns ...string) *pgoutput.Message {
 		m := row(id)

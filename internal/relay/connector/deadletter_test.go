@@ -153,6 +153,9 @@ func TestTooLargeHaltsUntilTheLimitIsRaised(t *testing.T) {
 }
 
 // TestAPartitionThatDoesNotExist: a row for a partition that its topic does not have is a bad row like others.
+//
+// Bug (producer): A row for a partition that its topic does not have was waited for, whatever `router.on_bad_row` said.
+// Cost: everything stopped, without an alert, and the advice moved every key.
 func TestAPartitionThatDoesNotExist(t *testing.T) {
 	for policy, want := range map[relay.Policy][]string{
 		relay.Halt: {"a"}, relay.Skip: {"a", "c"}, relay.DeadLetter: {"a", "b", "c"},
@@ -229,6 +232,9 @@ func TestATooLargeLetterBecomesAPointer(t *testing.T) {
 }
 
 // What the broker refuses after it was taken is answered by the policy from the record alone.
+//
+// Bug (letters): An event with a header of a letter's name, refused late, was treated as a letter: a pointer went to
+// the event's topic in its place. Cost: the event was lost, and its topic got a foreign record.
 func TestRefusedLater(t *testing.T) {
 	refusal := func(g *rig, topic string) kafka.Refusal {
 		rec := g.producer.records[0]

@@ -59,6 +59,9 @@ func TestPauseReadsNoMore(t *testing.T) {
 
 // TestAStopWithinAPauseReadsTheTransactionToItsEnd: a pause begins within a transaction, of which a row is in Kafka. A
 // stop that confirmed nothing of it would have the row published twice.
+//
+// Bug (stream): A stop while the connector was paused within a transaction ended it there, with nothing of it
+// confirmed. Cost: its rows twice.
 func TestAStopWithinAPauseReadsTheTransactionToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream(begin(100), row("a"))

@@ -161,6 +161,9 @@ func TestStopDuringAWaitForKafka(t *testing.T) {
 
 // A part of the window is enough for a broker that answers. The rest is for one that does not for a while: then the
 // reader goes on, and waits for no transaction again until there is less to wait for.
+//
+// Bug (monitor): The reader waited for Kafka between transactions, with exactly_once always, and `back_pressure` was
+// not reported. Cost: a backlog without a cause.
 func TestWaitsForABrokerThatAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		large, small := row(strings.Repeat("x", 10_000)), row("b")

@@ -106,6 +106,10 @@ func TestComparesWithKafka(t *testing.T) {
 
 // TestAServerThatWasLookedAtBeforeKafka: another instance that has the slot meanwhile keeps marks beyond what was the
 // end of the log. They do not show that the server was put back.
+//
+// Bug (checkpoint): An instance that waited long for Kafka compared an old end of the log with a mark that another
+// instance had kept meanwhile. Cost: exit 3 "put back to an older state" in a pair with a slow broker. Also: `make
+// simulate SEED=13673`.
 func TestAServerThatWasLookedAtBeforeKafka(t *testing.T) {
 	restored := &fault.Error{Kind: fault.Operator, Object: "slot", Err: errors.New("older")}
 	lost := &fault.Error{Kind: fault.Retry, Object: "slot", Err: errors.New("not held")}

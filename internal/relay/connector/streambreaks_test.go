@@ -24,6 +24,9 @@ func broken(barren int, walEnd uint64) replication.State {
 
 // TestNotReadyWhileStreamsBreakBeforeAnythingNew: the relay is connected most of the time, hears from Postgres, and has
 // nothing that Kafka has not acknowledged.
+//
+// Bug (stream): `/readyz` was green while one stream after the other broke within the same transaction. Cost: an outage
+// that no alert reported.
 func TestNotReadyWhileStreamsBreakBeforeAnythingNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := start(t, Config{}, true, opening{at(50), newStream(begin(100), row("a"), commit(150))})

@@ -11,6 +11,9 @@ import (
 
 // TestProcessesAgreeOnAHaltedRow: each process that polls halts at the row and says so, and when one of them has passed
 // it, or it was deleted, the others soon no longer say so.
+//
+// Bug (polling): Of two processes that poll, both alerted about a halted row, and when one had passed it, or it was
+// deleted, the other said for seconds more that it halts. Cost: an alert of a row that is over.
 func TestProcessesAgreeOnAHaltedRow(t *testing.T) {
 	b := newBed(t)
 	b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")
@@ -43,6 +46,9 @@ func TestProcessesAgreeOnAHaltedRow(t *testing.T) {
 
 // TestAHaltLastsWhateverABatchShows: the lane of a halted row is read again with a batch that is full before it gets to
 // the row, and with a row in front of it that was committed late.
+//
+// Bug (polling): A lane that halted at a row counted as free when its next batch ended before the row, full or at a row
+// that was committed late. Cost: alert, log line and counter of one row again and again, and ready in between.
 func TestAHaltLastsWhateverABatchShows(t *testing.T) {
 	b := newBed(t)
 	b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")

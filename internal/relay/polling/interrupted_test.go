@@ -52,6 +52,9 @@ func TestRelayStatementTimeout(t *testing.T) {
 
 // A login that is refused, and a connection string that cannot be read, pass where there was a good one before: a
 // password or a file is being replaced.
+//
+// Bug (configuration): A refused login, or a connection string that could not be read, was final for a polling worker
+// that connected again. Cost: the rotation of a password ended the process with 3.
 func TestRelayOutlivesARotation(t *testing.T) {
 	b := newBed(t)
 	for name, broken := range map[string]string{

@@ -75,6 +75,9 @@ func manyNames(n int) []string {
 
 // TestNewTopicsAreAskedForTogether: Produce waits for no topic, and all that it met during one metadata request are in
 // the next.
+//
+// Bug (producer): Each topic met for the first time stopped the reading for a metadata round of 50 ms, one after the
+// other. Cost: a backlog for 300 topics began with 18 seconds at 18 rows/s, after each restart again.
 func TestNewTopicsAreAskedForTogether(t *testing.T) {
 	for mode, change := range modes {
 		t.Run(mode, func(t *testing.T) {

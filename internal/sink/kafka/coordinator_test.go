@@ -13,6 +13,9 @@ import (
 
 // TestALoadingCoordinatorIsKept: brokers say so too while they still verify a transaction (KIP-890). It is the right
 // coordinator, and nothing an operator should hear of.
+//
+// Bug (producer): TxnOffsetCommit's "coordinator loads", which newer brokers return for a moment, made the producer
+// drop and reopen the coordinators' connections. Cost: four connections and a warning without need.
 func TestALoadingCoordinatorIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(1, "t"))

@@ -208,6 +208,9 @@ func TestProducerIDRetried(t *testing.T) {
 
 // TestRestartIsOfOnePartition: where a broker has lost one partition's sequence, the others keep theirs, and with it
 // the proof that what they have in doubt is in the log.
+//
+// Bug (producer): If a broker had lost the sequence of one partition, the sequences of all partitions were restarted.
+// Cost: repeats of records in doubt on other partitions.
 func TestRestartIsOfOnePartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newCluster(t, kfake.SeedTopics(1, "t", "u")))

@@ -217,6 +217,9 @@ func (r *rig) checkStopped() {
 
 // TestMatrixTransactions: each code for each request of a transaction, instead of the work or instead of the answer
 // after it.
+//
+// Bug (producer): DUPLICATE_SEQUENCE_NUMBER in the answer to a request of a transaction was accepted as success. Cost:
+// none seen: no broker answers so; the position could have been lost.
 func TestMatrixTransactions(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit, kmsg.EndTxn} {
 		for _, code := range everyCode() {
@@ -289,6 +292,9 @@ func TestMatrixBegin(t *testing.T) {
 
 // TestMatrixRecovery: each code, and a lost answer, while a transaction is recovered: for the abort, and for the new
 // epoch, done or not.
+//
+// Bug (producer, race): The recovery of a transaction read data that Produce was sealing. Cost: a crash, at worst,
+// during a recovery.
 func TestMatrixRecovery(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.EndTxn, kmsg.InitProducerID} {
 		for _, code := range append(everyCode(), lostAnswer) {

@@ -107,6 +107,9 @@ func TestMetricsMove(t *testing.T) {
 }
 
 // TestThrottledProducerKeepsQuiet for as long as the broker asks for, and no trouble is reported.
+//
+// Bug (producer): A broker that requested a pause of some seconds (a quota) was treated as one that does not answer.
+// Cost: a false alarm.
 func TestThrottledProducerKeepsQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(1, "t"))

@@ -105,6 +105,9 @@ func TestOwnedSendsPlainBatches(t *testing.T) {
 }
 
 // A producer that was fenced learns it from the leader, sends nothing more, and gives up what it has.
+//
+// Bug (producer): The broker accepted what such an instance still had on the wire, or in a frozen process. Cost: the
+// same.
 func TestOwnedIsFencedByALeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(1, "a"))
@@ -163,6 +166,9 @@ func TestKeep(t *testing.T) {
 
 // While the coordinator is asked, it may have raised our epoch already, so what a leader says of the old one is not
 // judged before its answer.
+//
+// Bug (producer): A leader's refusal of the old epoch counted as another instance's takeover while the coordinator was
+// still answering with the new epoch. Cost: the only instance stops and begins again.
 func TestOwnedJudgesNoEpochWhileAsking(t *testing.T) {
 	cfg := Config{
 		Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}, Owned: true,
@@ -203,6 +209,9 @@ func TestKeepAgainAfterALostAnswer(t *testing.T) {
 
 // When a leader has lost the sequence the next epoch is the coordinator's, not our own arithmetic: the next instance
 // would get the same number.
+//
+// Bug (producer): The epoch after a lost sequence was computed, so the next instance could get the same one. Cost: two
+// instances with one epoch, of which neither is fenced.
 func TestOwnedEpochsAreTheCoordinators(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(1, "a"))

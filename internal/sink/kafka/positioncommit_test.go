@@ -15,6 +15,9 @@ import (
 
 // A broker that accepts connections and answers nothing delays the end of the process once, not once for each attempt:
 // the connector's drain has taken 8 of the 10 seconds that a supervisor gives.
+//
+// Bug (producer): A stop with a broker that hangs waited for the last commit once for each attempt, after the drain.
+// Cost: 12 seconds and longer, where a supervisor may kill after 10.
 func TestKeeperEndsInTime(t *testing.T) {
 	for range 20 { // which of two events a select takes is chance
 		synctest.Test(t, func(t *testing.T) {

@@ -47,6 +47,10 @@ func unknownTopics(t *testing.T, c *kfake.Cluster, n int32) *atomic.Int32 {
 
 // TestRefreshByABrokerThatKnowsLess: an answer without the topic's partitions is not what Refresh waits for. A topic
 // that stays away does not hold the others up for longer than it may take a broker to know it.
+//
+// Bug (producer): An answer without partitions, from a broker that has just started, ended the wait for the present
+// number of partitions. Cost: after a pause in which partitions were added, the first records went by the old number,
+// and keys changed partition within the new ones.
 func TestRefreshByABrokerThatKnowsLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(1, "t", "other"))

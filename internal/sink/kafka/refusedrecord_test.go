@@ -86,6 +86,9 @@ func poison(c *kfake.Cluster, topic string, code int16) *kfake.FaultHandle {
 // TestRefused: single records in the middle of a stream that a broker refuses, with batches in flight. The neighbours
 // are in the log in their order, once; refused records are dropped or replaced, or wait until the topic takes them;
 // each ticket comes back once, and the window gets back what it gave.
+//
+// Bug (producer): A record larger than its topic allows, or one that breaks the topic's rules, blocked its partition
+// forever. Cost: the slot did not advance.
 func TestRefused(t *testing.T) {
 	for mode, change := range modes {
 		for _, code := range []int16{wire.MessageTooLarge, 18, 87, 32} {

@@ -8,6 +8,9 @@ import (
 )
 
 // TestAnswersInAnyOrder: each batch gets its own answer, and one that has none is missed, whatever is there twice.
+//
+// Bug (producer): An answer to a Produce request that named one partition twice and another one not at all was accepted
+// as complete. Cost: the other partition's batch counted as acknowledged; no broker is known to answer so.
 func TestAnswersInAnyOrder(t *testing.T) {
 	r := &request{}
 	topics := map[string]*topic{"b": {name: "b", number: 1}, "a": {name: "a"}}

@@ -19,6 +19,9 @@ const oldRows = 20
 
 // TestRealOldRows: a real Kafka deletes the records of old rows as soon as it looks, where they have the rows'
 // timestamps, and keeps them where the producer decides. It takes rows from the future, too.
+//
+// Bug (producer): Rows that were older than their topic's retention (a snapshot, a replay, a backlog after an outage)
+// were published with their own timestamp. Cost: Kafka acknowledged them and deleted them within minutes.
 func TestRealOldRows(t *testing.T) {
 	ctx := t.Context()
 	c, err := kafka.Start(ctx, kafka.Options{Settings: map[string]string{

@@ -192,6 +192,9 @@ func TestOldRowsAreNotDeleted(t *testing.T) {
 
 // TestABacklogIsNotDeleted: batches that waited in the producer for longer than their timestamps are good for are sent
 // with the present time, also where they were sent before.
+//
+// Bug (producer): Batches that waited in the producer during a long outage were sent with the timestamps from before
+// the outage. Cost: the same loss.
 func TestABacklogIsNotDeleted(t *testing.T) {
 	for mode, change := range modes {
 		for _, compression := range []string{"none", "gzip"} {
@@ -229,6 +232,9 @@ func TestABacklogIsNotDeleted(t *testing.T) {
 }
 
 // TestRefusedTimestamps: a topic whose bounds are not known refuses a timestamp. The row is not to blame.
+//
+// Bug (producer): A row from the future, which Kafka 4 refuses, was treated as a bad row, and status named neither
+// column nor setting. Cost: an outage for a clock.
 func TestRefusedTimestamps(t *testing.T) {
 	for mode, change := range modes {
 		t.Run(mode, func(t *testing.T) {

@@ -66,6 +66,9 @@ func TestTopicDeleted(t *testing.T) {
 
 // TestTopicReCreatedWithFewerPartitions: what waited for a partition that no longer exists goes to another one, in the
 // order of its key, once, without a restart.
+//
+// Bug (producer): A topic was deleted and re-created with fewer partitions: what waited for the others waited for a
+// restart. Cost: an outage, for some keys only.
 func TestTopicReCreatedWithFewerPartitions(t *testing.T) {
 	for mode, change := range modes {
 		for _, n := range []int{1, 2} {
@@ -180,6 +183,9 @@ func TestOneAnswerMovesNothing(t *testing.T) {
 }
 
 // TestLeaderLostInFlight: records that come back from the wire to a partition without a leader ask for one at once.
+//
+// Bug (producer): A partition whose leader went away while its batches were in flight asked for no other leader. Cost:
+// records wait up to `MetadataInterval` (30 s) after a topic was re-created.
 func TestLeaderLostInFlight(t *testing.T) {
 	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}})
 	require.NoError(t, err)
@@ -199,6 +205,8 @@ func TestLeaderLostInFlight(t *testing.T) {
 }
 
 // TestTopicDeletedOnPurpose: nothing waits for it, so nothing reports it, until a record comes.
+//
+// Bug (producer): A topic that was deleted on purpose stayed in `waits_for`. Cost: a cause that was none.
 func TestTopicDeletedOnPurpose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(1, "t"))
@@ -218,6 +226,10 @@ func TestTopicDeletedOnPurpose(t *testing.T) {
 }
 
 // TestRefresh: records after it go where their keys are now, however long the next answer of metadata is away.
+//
+// Bug (producer): After a pause the producer used the partitions that it knew from before, for up to 30 s. Cost: the
+// runbook's way to add partitions, pause and wait for the groups, did not keep the order of a key's events of these
+// seconds. Also: `TestPartitionsAreAddedInAPause` in `cmd/cdc-outbox`.
 func TestRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(1, "t"))
@@ -240,6 +252,9 @@ func TestRefresh(t *testing.T) {
 
 // TestRefreshBeforeTheFirstTopic: metadata that was wanted while there was no topic is asked for when there is one, and
 // not only after MetadataInterval.
+//
+// Bug (monitor): Metadata that was wanted while there was no topic was not asked for when the first one came. Cost: the
+// first event after a pause, or after a start with `source: polling`, waited for up to 30 s.
 func TestRefreshBeforeTheFirstTopic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(1, "t"))
@@ -257,6 +272,8 @@ func TestRefreshBeforeTheFirstTopic(t *testing.T) {
 }
 
 // TestPartitionsAdded: the newer records of a key go to another partition only when the older ones are acknowledged.
+//
+// Bug (producer): A partition that did not exist yet was looked up only every half minute. Cost: events waited 30 s.
 func TestPartitionsAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(1, "t"))

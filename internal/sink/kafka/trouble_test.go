@@ -14,6 +14,9 @@ import (
 )
 
 // TestADeadBrokerIsToldOnce: the connections for data, for metadata and to the coordinators all miss it.
+//
+// Bug (producer): Each connection that failed to reach a dead broker reported it. Cost: two or three warnings, and as
+// many reasons in the status, for one cause.
 func TestADeadBrokerIsToldOnce(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"idempotent":   func(*Config) {},
@@ -53,6 +56,9 @@ func TestADeadBrokerIsToldOnce(t *testing.T) {
 }
 
 // TestADeletedTopicSwallowsItsPartitions: no_leader of each partition leads to a description of a missing topic.
+//
+// Bug (monitor): Of a deleted topic, `/readyz` named the topic, and `status --why`, the page and the alert its
+// partitions without a leader. Cost: a remedy that describes a topic that does not exist.
 func TestADeletedTopicSwallowsItsPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(3, "t"))

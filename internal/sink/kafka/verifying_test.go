@@ -33,6 +33,9 @@ func lacking(c *kfake.Cluster, times int) *kfake.FaultHandle {
 
 // TestVerificationIsNoTrouble: a broker that still verifies a transaction answers NOT_ENOUGH_REPLICAS once or twice.
 // What lasts is reported.
+//
+// Bug (producer): With `exactly_once` and a healthy Kafka 4.1, the log warned several times a minute to bring missing
+// brokers back: a broker answers NOT_ENOUGH_REPLICAS also while it verifies a transaction. Cost: false alarms.
 func TestVerificationIsNoTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(1, "t"))

@@ -147,6 +147,9 @@ func TestAuditReadsArchives(t *testing.T) {
 }
 
 // What cannot be read ends the audit with another exit code than a finding, and what is of no use is passed over.
+//
+// Bug (monitor): `audit` judged ids without a row by the tables that have rows, also if another table was pruned until
+// it was empty. Cost: ids of the empty table reported as ghosts.
 func TestAuditChoosesArchives(t *testing.T) {
 	b := newArchiveBed(t)
 	ancient := t.TempDir()

@@ -44,6 +44,8 @@ func judge(t *testing.T, o Options, l, r []Record) *Result {
 	return res
 }
 
+// Bug (debezium): `migrate verify --overlap` reported two sides as equal although one lacked a whole topic. Cost: a
+// migration with events that no consumer gets.
 func TestCompare(t *testing.T) {
 	const n = 300
 	for _, tc := range []struct {

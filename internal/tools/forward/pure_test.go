@@ -159,6 +159,9 @@ func TestErrorsHideTheQuery(t *testing.T) {
 }
 
 // An answer that is not HTTP may repeat the request: its address with the query, or the payload.
+//
+// Bug (letters): The errors of `forward` quoted an answer that was not HTTP. Cost: payload or query in the log and in
+// the dead letter.
 func TestErrorsHideTheAnswer(t *testing.T) {
 	for name, answer := range map[string]func(request []byte) []byte{
 		"an echo":         func(request []byte) []byte { return request },

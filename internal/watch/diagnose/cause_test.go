@@ -15,6 +15,8 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
+// Bug (monitor): Of a connector that runs on another host `status` knew only the pid of its session. Cost: a search for
+// what reads the slot.
 func TestCause(t *testing.T) {
 	since := now.Add(-time.Hour)
 	streaming := relay.State{Name: relay.Streaming, Since: since}

@@ -17,6 +17,9 @@ var limitListing = regexp.MustCompile("(?s)\n### slot_unreserved\n.*?```sql\n(.*
 
 // TestBuyingTimeNeverLowersTheLimit pastes what the section about slot_unreserved says, with limits of all sizes: a
 // lower limit than the present one would lose the slot at the next checkpoint.
+//
+// Bug (monitor): The runbook set `max_slot_wal_keep_size` to a fixed size. Cost: where the limit was larger, a slot
+// lost by the command that was to save it.
 func TestBuyingTimeNeverLowersTheLimit(t *testing.T) {
 	m := limitListing.FindStringSubmatch(string(docs.Runbook))
 	require.NotNil(t, m)

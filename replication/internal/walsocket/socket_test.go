@@ -15,6 +15,10 @@ import (
 
 // TestSocketWritesWithoutReader: small rows, each a segment of its own, overfill the receive buffer while the consumer
 // is delayed. What is sent to the server meanwhile has to arrive all the same.
+//
+// Bug (stream): While Kafka was slow or away, status updates could stay in the socket: small rows overfilled the fixed
+// receive buffer, the kernel closed the window and dropped the acknowledgments too. Cost: the server ended the session
+// after `wal_sender_timeout`, again and again (found with 5 s).
 func TestSocketWritesWithoutReader(t *testing.T) {
 	loads := []struct {
 		bytes int

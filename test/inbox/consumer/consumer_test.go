@@ -67,6 +67,8 @@ func proveOrder(t *testing.T, opts consumer.Options, produce func(...*kgo.Record
 	require.Greater(t, most.Load(), int32(1), "partitions go on at the same time")
 }
 
+// Bug (monitor): The letter of an old event had the event's timestamp. Cost: the topic's retention deleted the letter
+// minutes after it was written.
 func TestPoisonIsPutAside(t *testing.T) {
 	b := newBed(t, 1)
 	opts := b.options()
@@ -235,6 +237,9 @@ func TestInTxWaitsForItsDatabase(t *testing.T) {
 }
 
 // By default a record gets the time of its budget, and not a number of attempts that is used up within seconds.
+//
+// Bug (monitor): Five attempts were used up within 1.7 s, also by calls that are known to have done nothing. Cost: an
+// outage of two seconds filled the dead letters. Also: `TestWhatUsesUpNoAttempts` in `test/inbox/consumer`.
 func TestRetriesUseTheBudget(t *testing.T) {
 	b := newBed(t, 1)
 	b.produce(t, record("k", "poison"), record("k", "a"))
@@ -260,6 +265,9 @@ func TestRetriesUseTheBudget(t *testing.T) {
 }
 
 // A member that begins at the end, and ends before anything came, has settled where the group begins.
+//
+// Bug (monitor): `consumer.Options.FromEnd` settled where the group begins only with the first handled record. Cost: a
+// member that was restarted before that began at a later end: six of fourteen events were never handled.
 func TestFromEndMissesNothingOverARestart(t *testing.T) {
 	b := newBed(t, 2)
 	b.produce(t, record("k", "old"), record("l", "old too"), record("m", "old as well"))
@@ -292,6 +300,9 @@ func ledgerOf(t *testing.T, opts inbox.Options) (*inbox.Inbox, *pgxpool.Pool) {
 
 // The label consumer is the ledger's name for each result, also for repeats that are recognized without the ledger, so
 // that duplicates and claims may be divided; the label group is the Kafka group.
+//
+// Bug (monitor): The label `consumer` was the ledger's name for claims and the Kafka group for duplicates and letters.
+// Cost: where the two differ, CDCOutboxInboxDuplicates divided duplicates by duplicates.
 func TestARewindIsRecognised(t *testing.T) {
 	b := newBed(t, 1)
 	opts := b.options()
@@ -478,6 +489,9 @@ func TestLostRecordsEndTheRun(t *testing.T) {
 }
 
 // Retention overtakes a consumer that is at work: the error says where the partition begins, as it does at a start.
+//
+// Bug (letters): Records deleted under a running consumer were reported as an offset after the end. Cost: wrong advice,
+// ten seconds late.
 func TestLostRecordsWhileAHandlerRuns(t *testing.T) {
 	b := newBed(t, 1)
 	var records []*kgo.Record
@@ -524,6 +538,9 @@ func TestAMissingDeadLetterTopicIsSaid(t *testing.T) {
 }
 
 // Neither aborted records nor control records arrive, also where nothing follows them.
+//
+// Bug (monitor): The consumer handled records of aborted transactions, which kafka-go's reader returns. Cost: an event
+// that the relay skipped or dead-lettered after the abort was handled all the same.
 func TestTopicsWithTransactions(t *testing.T) {
 	b := newBed(t, 1)
 	p, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.TransactionalID("relay"))
@@ -543,6 +560,9 @@ func TestTopicsWithTransactions(t *testing.T) {
 }
 
 // A tombstone is not an event with an empty payload, neither for the handler nor among the dead letters.
+//
+// Bug (monitor): kafka-go's reader gave the consumer nil for an empty value as for a null one, and for empty headers
+// too. Cost: an event with an empty payload was handled as a tombstone.
 func TestNullAndEmptyStayApart(t *testing.T) {
 	b := newBed(t, 1)
 	proveNull(t, b.options())

@@ -14,6 +14,9 @@ import (
 
 // A partition is added while the group is behind, and the key's new events are in it. They are handled after its older
 // events, also where the group has not handled a single one of these.
+//
+// Bug (monitor): Partitions were added while a group had a lag, and the key's new events were handled before its older
+// events. Cost: twelve events out of order, in no document.
 func TestAddedPartitionsKeepTheOrder(t *testing.T) {
 	for _, handled := range []int{3, 0} {
 		t.Run(fmt.Sprintf("%d handled", handled), func(t *testing.T) { growBehind(t, handled) })

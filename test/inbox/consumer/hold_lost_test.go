@@ -18,6 +18,9 @@ import (
 
 // The dead-letter topic loses letters before the process that has written them has read them again. The partition does
 // not look for them for ever, nor without a pause, and the event that waits is read where its record was.
+//
+// Bug (letters): A consumer searched for a deleted letter without a pause or an end. Cost: the partition stopped and
+// kept the broker busy.
 func TestHeldLettersThatAreGone(t *testing.T) {
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
@@ -49,6 +52,8 @@ func TestHeldLettersThatAreGone(t *testing.T) {
 
 // The service takes an event's id from another header than the commands do. What the consumer says of a letter is about
 // the letter that they list all the same.
+//
+// Bug (letters): A handled letter was marked by the id of `Options.ID`, not the listed one. Cost: it stayed open.
 func TestHeldLettersWithIDsOfTheirOwn(t *testing.T) {
 	r := newHoldRig(t, 1)
 	r.opts.ID = consumer.HeaderID("event")
@@ -76,6 +81,9 @@ func TestHeldLettersWithIDsOfTheirOwn(t *testing.T) {
 
 // The topic of the events was created again, with other events at the old offsets. None of them is taken for the event
 // of a letter that was cut, nor for one whose letter was dismissed.
+//
+// Bug (letters): A waiting letter that was cut was read from a topic that had been created again. Cost: another event
+// was handled under its id.
 func TestHeldLettersOfATopicThatWasReplaced(t *testing.T) {
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
@@ -105,6 +113,9 @@ func TestHeldLettersOfATopicThatWasReplaced(t *testing.T) {
 
 // A later version of the service takes ids from another header. A waiting letter that was cut is still read from its
 // record, and handled under the id that it waited with.
+//
+// Bug (letters): A waiting letter that was cut counted as absent after the service had changed `Options.ID`. Cost: its
+// event was never handled, and later events of its key were.
 func TestHeldLettersAfterAChangeOfIDs(t *testing.T) {
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
@@ -126,6 +137,9 @@ func TestHeldLettersAfterAChangeOfIDs(t *testing.T) {
 // An operator deletes the dead-letter topic and creates it again while a key is held. Its letters no longer exist, and
 // the log says so. The events that waited are handled from their own records; what is written from then on holds its
 // keys, and can be dismissed, without a restart.
+//
+// Bug (letters): A dead-letter topic that was created again was read on from the old offset. Cost: keys stayed held
+// until a restart.
 func TestHeldLettersOfALetterTopicThatWasReplaced(t *testing.T) {
 	r := newHoldRig(t, 1)
 	r.refuse("a1", "b1")

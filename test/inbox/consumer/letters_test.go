@@ -56,6 +56,9 @@ func done(t *testing.T) func([]*retry.Letter) {
 
 // A consumer's letters are chosen by group, reason and source. They go back to their partition unchanged and in their
 // order, and are handled once, however often they are retried. What is open is counted until a retry or a dismissal.
+//
+// Bug (monitor): `dead-letter list` on a consumer's topic reported no dead letters of this version, with exit 0. Cost:
+// letters that no tool could retry, and an alert that ended ten minutes after the last.
 func TestConsumersLettersAreRetried(t *testing.T) {
 	b := newBed(t, 3)
 	in, pool := ledgerOf(t, inbox.Options{Consumer: "invoices"})

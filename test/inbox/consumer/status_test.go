@@ -18,6 +18,9 @@ import (
 
 // A handler hangs, and fifty records wait after its own: metrics, status and readiness say so, and when it continues
 // they say that too.
+//
+// Bug (monitor): A consumer whose handler hung showed nothing: every series stayed 0, and no line was in the log. Cost:
+// fifty events waited, and no alert fired.
 func TestAStuckConsumerIsSeen(t *testing.T) {
 	b := newBed(t, 1)
 	for _, id := range strings.Fields(strings.Repeat("e ", 51)) {

@@ -98,6 +98,9 @@ func TestOutageOfTheSource(t *testing.T) {
 }
 
 // TestHungSource: a login waits for a newer token, and not long where the token there is can be shown.
+//
+// Bug (configuration): A login waited for a token endpoint that hung, although the present token was good. Cost: most
+// of a connection's time was lost.
 func TestHungSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{life: 100 * time.Second}

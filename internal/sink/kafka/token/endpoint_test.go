@@ -92,6 +92,9 @@ func TestEndpointRefuses(t *testing.T) {
 }
 
 // TestEndpointRedirects: the client's secret stays with the host that was named, and on TLS.
+//
+// Bug (configuration): The redirects of a token endpoint were followed to any host. Cost: `client_secret` sent to
+// another host, also without TLS.
 func TestEndpointRedirects(t *testing.T) {
 	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()

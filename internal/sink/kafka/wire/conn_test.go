@@ -24,6 +24,8 @@ func TestSASLWhereTheListenerHasNone(t *testing.T) {
 	require.ErrorContains(t, err, "broker:9092 does no SASL")
 }
 
+// Bug (producer, race): The first answer of a connection, from any program that listens there, was decoded with the
+// number of entries it claimed. Cost: ten bytes made the process request 12 GB.
 func TestForeignAnswers(t *testing.T) {
 	for _, answer := range []string{
 		"HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -52,6 +54,8 @@ func TestForeignAnswers(t *testing.T) {
 	}
 }
 
+// Bug (configuration): The share of a token's life overflowed. Cost: a token that is good for years was fetched again
+// at each login, or each second. Also: `TestShortTokens` in `internal/sink/kafka/token`.
 func TestRenewal(t *testing.T) {
 	require.True(t, renewal(0).IsZero())
 	for _, years := range []int64{1, 4, 5, 10, 73, 292, 1000, 8000, 1_000_000, math.MaxInt64 / 365 / 86_400_000} {

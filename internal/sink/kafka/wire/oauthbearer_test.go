@@ -68,6 +68,9 @@ func TestOAuthBearerOnTheWire(t *testing.T) {
 }
 
 // TestOAuthBearerRefused: what the broker says about the token becomes an error with a remedy, without the token.
+//
+// Bug (configuration): Errors showed a token that a broker or a collector repeated. Cost: a token in the log. Also:
+// `TestMasked` in `internal/base/traces`.
 func TestOAuthBearerRefused(t *testing.T) {
 	for name, test := range map[string]struct{ mechanism, challenge, says, remedy string }{
 		"token":   {OAuthBearer, `{"status":"invalid_token"}`, "invalid_token", "audience"},

@@ -7,6 +7,9 @@ import (
 )
 
 // TestPrincipal: a name that is in a token is not known here, and a command with an empty one would be refused.
+//
+// Bug (configuration): A command for an operator named the principal `User:` with nothing after it, where a token says
+// who logs in. Cost: a command of no use.
 func TestPrincipal(t *testing.T) {
 	for want, sasl := range map[string]*SASL{
 		"User:relay ": {Mechanism: "PLAIN", Username: "relay"}, "User:NAME ": {Mechanism: OAuthBearer},
