@@ -29,6 +29,7 @@ func TestTooLarge(t *testing.T) {
 
 // TestTooLargeUnknown: who may not read the topic's configuration finds its limit by splitting.
 func TestTooLargeUnknown(t *testing.T) {
+	t.Parallel()
 	for _, compression := range []string{"none", "gzip"} {
 		t.Run(compression, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -26,6 +26,7 @@ var (
 // TestChaos throws random faults at random moments. Without faults that take the broker's producer state away, the log
 // must equal the input; with them, records may repeat, but only as a contiguous rewind.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	for _, stateful := range []bool{true, false} {
 		for range *chaosRuns {
 			seed := *chaosSeed

@@ -18,6 +18,7 @@ import (
 // TestFullBatches: with each codec, of what shrinks and of what does not, batches close to the topic's limit are taken
 // without a split and read by another client.
 func TestFullBatches(t *testing.T) {
+	t.Parallel()
 	const limit = 300_000 // several blocks of lz4
 	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		t.Run(codec, func(t *testing.T) {

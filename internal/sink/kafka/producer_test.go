@@ -9,6 +9,7 @@ import (
 )
 
 func TestProduce(t *testing.T) {
+	t.Parallel()
 	for _, compression := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		t.Run(compression, func(t *testing.T) {
 			c := newCluster(t, overTCP, kfake.NumBrokers(3), kfake.SeedTopics(5, "orders", "users"))

@@ -19,6 +19,7 @@ import (
 // TestTagsTellWhereARecordIs: what comes back with an acknowledgement is the tag of the record that a consumer finds at
 // that partition and offset, also when batches are split, and nothing comes back twice.
 func TestTagsTellWhereARecordIs(t *testing.T) {
+	t.Parallel()
 	for _, tx := range []bool{false, true} {
 		t.Run(fmt.Sprintf("transactions %v", tx), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

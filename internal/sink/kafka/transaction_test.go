@@ -477,6 +477,7 @@ func TestPositionTopicDeleted(t *testing.T) {
 
 // TestTransactionsUnderChaos: connections break at random while transactions go on.
 func TestTransactionsUnderChaos(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(4, "a", "b"))
 		d := newFaultDial()

@@ -18,6 +18,7 @@ import (
 // Bug (producer): Each connection that failed to reach a dead broker reported it. Cost: two or three warnings, and as
 // many reasons in the status, for one cause.
 func TestADeadBrokerIsToldOnce(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*Config){
 		"idempotent":   func(*Config) {},
 		"transactions": exactlyOnce("a"),

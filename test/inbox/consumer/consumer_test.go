@@ -27,6 +27,7 @@ import (
 
 // 1,000 events of one aggregate among events of others, which are handled at the same time.
 func TestOneAggregateStaysInOrder(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 4)
 	proveOrder(t, b.options(), func(records ...*kgo.Record) { b.produce(t, records...) })
 	b.awaitCommitted(t, 2000)
@@ -70,6 +71,7 @@ func proveOrder(t *testing.T, opts consumer.Options, produce func(...*kgo.Record
 // Bug (monitor): The letter of an old event had the event's timestamp. Cost: the topic's retention deleted the letter
 // minutes after it was written.
 func TestPoisonIsPutAside(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	opts := b.options()
 	opts.Attempts = 3
@@ -110,6 +112,10 @@ func TestPoisonIsPutAside(t *testing.T) {
 }
 
 func TestWhatGoesStraightToTheDeadLetters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the end of a budget of two seconds")
+	}
+	t.Parallel()
 	b := newBed(t, 1)
 	nameless := record("k", "x")
 	nameless.Headers = nil
@@ -145,6 +151,7 @@ func TestWhatGoesStraightToTheDeadLetters(t *testing.T) {
 
 // While the database is down nothing is dead-lettered, however long that takes.
 func TestAnOutageIsNotTheRecordsFault(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	b.produce(t, record("k", "a"))
 	var j journal
@@ -170,6 +177,7 @@ func TestAnOutageIsNotTheRecordsFault(t *testing.T) {
 }
 
 func TestWhatUsesUpNoAttempts(t *testing.T) {
+	t.Parallel()
 	for name, err := range map[string]error{
 		"contended":   inbox.ErrContended,
 		"not sent":    fmt.Errorf("wrapped: %w", inbox.ErrNotSent),
@@ -211,6 +219,7 @@ func (f *fragile) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, erro
 
 // While the inbox's own database is away the record waits, also where the caller has set nothing for that.
 func TestInTxWaitsForItsDatabase(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	db := testkit.Postgres(t)
 	ddl, err := inbox.Schema(inbox.Options{})
@@ -241,6 +250,7 @@ func TestInTxWaitsForItsDatabase(t *testing.T) {
 // Bug (monitor): Five attempts were used up within 1.7 s, also by calls that are known to have done nothing. Cost: an
 // outage of two seconds filled the dead letters. Also: `TestWhatUsesUpNoAttempts` in `test/inbox/consumer`.
 func TestRetriesUseTheBudget(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	b.produce(t, record("k", "poison"), record("k", "a"))
 	opts := b.options()
@@ -269,6 +279,7 @@ func TestRetriesUseTheBudget(t *testing.T) {
 // Bug (monitor): `consumer.Options.FromEnd` settled where the group begins only with the first handled record. Cost: a
 // member that was restarted before that began at a later end: six of fourteen events were never handled.
 func TestFromEndMissesNothingOverARestart(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2)
 	b.produce(t, record("k", "old"), record("l", "old too"), record("m", "old as well"))
 	opts := b.options()
@@ -304,6 +315,7 @@ func ledgerOf(t *testing.T, opts inbox.Options) (*inbox.Inbox, *pgxpool.Pool) {
 // Bug (monitor): The label `consumer` was the ledger's name for claims and the Kafka group for duplicates and letters.
 // Cost: where the two differ, CDCOutboxInboxDuplicates divided duplicates by duplicates.
 func TestARewindIsRecognised(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	opts := b.options()
 	registry := prometheus.NewRegistry()
@@ -336,6 +348,7 @@ cdc_outbox_inbox_deliveries_total{consumer="invoices",result="failed"} 1
 
 // A dead letter that was corrected and published again has an id that was seen but never handled.
 func TestADeadLetterComesBack(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	b.produce(t, record("k", "a"))
 	var j journal
@@ -354,6 +367,7 @@ func TestADeadLetterComesBack(t *testing.T) {
 }
 
 func TestShutdownLetsAHandlerFinish(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	b.produce(t, record("k", "a"), record("k", "b"))
 	inside, finish := make(chan struct{}), make(chan struct{})
@@ -369,6 +383,7 @@ func TestShutdownLetsAHandlerFinish(t *testing.T) {
 }
 
 func TestShutdownEndsAHandlerAtTheDeadline(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	b.produce(t, record("k", "a"))
 	inside := make(chan struct{})
@@ -391,6 +406,10 @@ func TestShutdownEndsAHandlerAtTheDeadline(t *testing.T) {
 // A second member takes half of the partitions while handlers are at work; nothing is left out, and both end up with
 // work.
 func TestRebalance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the members of a group to find each other")
+	}
+	t.Parallel()
 	b := newBed(t, 4)
 	var first, second journal
 	pace := func(j *journal) consumer.Handler {
@@ -434,6 +453,10 @@ func TestRebalance(t *testing.T) {
 // A handler that is stuck when its partition is taken away: its context ends, nothing is committed for it, and the next
 // owner handles the record.
 func TestRebalanceTakesARecordFromAStuckHandler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the members of a group to find each other")
+	}
+	t.Parallel()
 	b := newBed(t, 1)
 	b.produce(t, record("k", "a"), record("k", "b"))
 	inside, taken := make(chan struct{}), make(chan struct{})
@@ -465,6 +488,7 @@ func TestRebalanceTakesARecordFromAStuckHandler(t *testing.T) {
 }
 
 func TestLostRecordsEndTheRun(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	b.produce(t, record("k", "a"))
 	var j journal
@@ -493,6 +517,7 @@ func TestLostRecordsEndTheRun(t *testing.T) {
 // Bug (letters): Records deleted under a running consumer were reported as an offset after the end. Cost: wrong advice,
 // ten seconds late.
 func TestLostRecordsWhileAHandlerRuns(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	var records []*kgo.Record
 	for i := range 10 { // of more than half of what one fetch takes
@@ -530,6 +555,7 @@ func TestLostRecordsWhileAHandlerRuns(t *testing.T) {
 }
 
 func TestAMissingDeadLetterTopicIsSaid(t *testing.T) {
+	t.Parallel()
 	b := testkit.FakeBroker(t, fakebroker.Options{Topics: map[string]int32{topic: 1}})
 	c, err := consumer.New(consumer.Options{Brokers: b.Addrs(), Group: "g", Topics: []string{topic}},
 		func(context.Context, consumer.Message) error { return nil })
@@ -542,6 +568,7 @@ func TestAMissingDeadLetterTopicIsSaid(t *testing.T) {
 // Bug (monitor): The consumer handled records of aborted transactions, which kafka-go's reader returns. Cost: an event
 // that the relay skipped or dead-lettered after the abort was handled all the same.
 func TestTopicsWithTransactions(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	p, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.TransactionalID("relay"))
 	require.NoError(t, err)
@@ -564,6 +591,7 @@ func TestTopicsWithTransactions(t *testing.T) {
 // Bug (monitor): kafka-go's reader gave the consumer nil for an empty value as for a null one, and for empty headers
 // too. Cost: an event with an empty payload was handled as a tombstone.
 func TestNullAndEmptyStayApart(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	proveNull(t, b.options())
 	b.awaitCommitted(t, 4)
@@ -599,6 +627,7 @@ func proveNull(t *testing.T, opts consumer.Options) {
 }
 
 func TestTheHookSeesEachAttempt(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	b.produce(t, record("k", "a"))
 	type key struct{}

@@ -79,6 +79,7 @@ func clones(records []*kgo.Record) (out []*kgo.Record) {
 }
 
 func TestExactlyOnce(t *testing.T) {
+	t.Parallel()
 	for _, strategy := range []inbox.Strategy{inbox.Insert, inbox.Advisory} {
 		t.Run(fmt.Sprint(strategy), func(t *testing.T) {
 			if testing.Short() {

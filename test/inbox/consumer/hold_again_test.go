@@ -24,6 +24,7 @@ func (r *holdRig) rewind() {
 // Bug (letters): With `HoldKeys`, a record whose letter was dismissed before its offset was committed was tried again.
 // Cost: its effect came after the events that had waited for it, or it held its key unseen.
 func TestDismissedBeforeTheCommit(t *testing.T) {
+	t.Parallel()
 	for name, bad := range map[string][]string{"would be handled": nil, "would fail again": {"a1", "a3"}} {
 		t.Run(name, func(t *testing.T) {
 			r := newHoldRig(t, 1)
@@ -53,6 +54,7 @@ func TestDismissedBeforeTheCommit(t *testing.T) {
 // Bug (letters): A letter that held its key again after a rewind counted as a copy of the earlier letter. Cost: the key
 // was held, and nothing was listed as open. Also: `TestLedgerOfAKeyThatIsHeldAgain` in `internal/deadletter`.
 func TestHeldAgainAfterARewind(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
 	stop := start(t, r.opts, r.handle)

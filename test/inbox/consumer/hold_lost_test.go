@@ -22,6 +22,7 @@ import (
 // Bug (letters): A consumer searched for a deleted letter without a pause or an end. Cost: the partition stopped and
 // kept the broker busy.
 func TestHeldLettersThatAreGone(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
 	inside, release := make(chan struct{}), make(chan struct{})
@@ -55,6 +56,7 @@ func TestHeldLettersThatAreGone(t *testing.T) {
 //
 // Bug (letters): A handled letter was marked by the id of `Options.ID`, not the listed one. Cost: it stayed open.
 func TestHeldLettersWithIDsOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.opts.ID = consumer.HeaderID("event")
 	send := func(row string) {
@@ -85,6 +87,7 @@ func TestHeldLettersWithIDsOfTheirOwn(t *testing.T) {
 // Bug (letters): A waiting letter that was cut was read from a topic that had been created again. Cost: another event
 // was handled under its id.
 func TestHeldLettersOfATopicThatWasReplaced(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
 	r.limitLetters(t, "2000")
@@ -117,6 +120,7 @@ func TestHeldLettersOfATopicThatWasReplaced(t *testing.T) {
 // Bug (letters): A waiting letter that was cut counted as absent after the service had changed `Options.ID`. Cost: its
 // event was never handled, and later events of its key were.
 func TestHeldLettersAfterAChangeOfIDs(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
 	r.limitLetters(t, "2000")
@@ -141,6 +145,7 @@ func TestHeldLettersAfterAChangeOfIDs(t *testing.T) {
 // Bug (letters): A dead-letter topic that was created again was read on from the old offset. Cost: keys stayed held
 // until a restart.
 func TestHeldLettersOfALetterTopicThatWasReplaced(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1", "b1")
 	var log logBuffer

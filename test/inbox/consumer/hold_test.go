@@ -130,6 +130,7 @@ func (r *holdRig) open() (out []string) {
 // While a letter is open the events of its key wait, the events of other keys do not. A retry publishes the first
 // letter alone; then all are handled in order, and an event that came during the retry is handled after them.
 func TestHeldKeyKeepsItsOrder(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
 	stop := start(t, r.opts, r.handle)
@@ -167,6 +168,7 @@ func TestHeldKeyKeepsItsOrder(t *testing.T) {
 // A dismissed first letter releases the waiting ones, without another record in the partition. One of them that fails
 // holds the others in turn; one that is dismissed is left out.
 func TestDismissedLetterReleasesItsKey(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1", "a3")
 	start(t, r.opts, r.handle)
@@ -191,6 +193,7 @@ func TestDismissedLetterReleasesItsKey(t *testing.T) {
 // Bug (monitor): With `HoldKeys`, a dismissal that was read while another key's letter was waited for freed a key
 // between two reads of the waiting letters. Cost: the key's next event was handled before the events that waited.
 func TestDismissedWhileAnotherKeyIsReleased(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("b1")
 	reached, dismissed := make(chan struct{}), make(chan struct{})
@@ -215,6 +218,7 @@ func TestDismissedWhileAnotherKeyIsReleased(t *testing.T) {
 
 // An operator who publishes a letter out of turn, or all of them by hand, changes nothing about the order.
 func TestLettersPublishedOutOfTurn(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
 	start(t, r.opts, r.handle)
@@ -240,6 +244,7 @@ func TestLettersPublishedOutOfTurn(t *testing.T) {
 
 // A letter that was published under another key does not come back to its own; dismissing it releases the key.
 func TestHeldLetterPublishedElsewhere(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
 	start(t, r.opts, r.handle)
@@ -259,6 +264,7 @@ func TestHeldLetterPublishedElsewhere(t *testing.T) {
 
 // When the option is switched off, the waiting letters are published like any other, by their reason.
 func TestWaitingLettersWithoutTheOption(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
 	stop := start(t, r.opts, r.handle)
@@ -278,6 +284,7 @@ func TestWaitingLettersWithoutTheOption(t *testing.T) {
 
 // A letter that is too large for its topic is read from the record's own topic when its turn comes.
 func TestHeldLetterThatWasCut(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
 	r.limitLetters(t, "2000")
@@ -305,6 +312,7 @@ func TestHeldLetterThatWasCut(t *testing.T) {
 
 // At the limit the partition waits, and loses nothing.
 func TestHeldLettersAreBounded(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.opts.HoldKeys = 2
 	r.refuse("a1")
@@ -319,6 +327,10 @@ func TestHeldLettersAreBounded(t *testing.T) {
 
 // A held key moves to other members of the group with its partition, also while it is released.
 func TestHeldKeyMovesBetweenMembers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the members of a group to find each other")
+	}
+	t.Parallel()
 	r := newHoldRig(t, 2)
 	r.refuse("a1")
 	r.opts.Metrics = nil // one registry cannot be for several members
@@ -347,6 +359,7 @@ func TestHeldKeyMovesBetweenMembers(t *testing.T) {
 
 // A letter that a member cannot read yet, because a transaction is open before it, is waited for.
 func TestHeldKeyAfterAnOpenTransaction(t *testing.T) {
+	t.Parallel()
 	r := newHoldRig(t, 1)
 	other, err := kgo.NewClient(kgo.SeedBrokers(r.Addrs()...), kgo.TransactionalID("other"))
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 // Bug (monitor): Events whose envelope alone has the id had no id for the consumer. Cost: all of such a topic became
 // dead letters.
 func TestIDsInTheEnvelope(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	bare := func(value string) *kgo.Record {
 		r := record("k", "x")
@@ -54,6 +55,7 @@ func TestIDsInTheEnvelope(t *testing.T) {
 }
 
 func TestHowAnIDIsFound(t *testing.T) {
+	t.Parallel()
 	m := consumer.Message{}
 	m.Value = []byte(`{"payload":{"id":"deep"},"n":1.50}`)
 	for want, find := range map[string]consumer.ID{

@@ -60,6 +60,7 @@ func done(t *testing.T) func([]*retry.Letter) {
 // Bug (monitor): `dead-letter list` on a consumer's topic reported no dead letters of this version, with exit 0. Cost:
 // letters that no tool could retry, and an alert that ended ten minutes after the last.
 func TestConsumersLettersAreRetried(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 3)
 	in, pool := ledgerOf(t, inbox.Options{Consumer: "invoices"})
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (n bigserial, id text)")

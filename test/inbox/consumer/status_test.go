@@ -22,6 +22,7 @@ import (
 // Bug (monitor): A consumer whose handler hung showed nothing: every series stayed 0, and no line was in the log. Cost:
 // fifty events waited, and no alert fired.
 func TestAStuckConsumerIsSeen(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1)
 	for _, id := range strings.Fields(strings.Repeat("e ", 51)) {
 		b.produce(t, record("k", id))
@@ -89,6 +90,10 @@ func TestAStuckConsumerIsSeen(t *testing.T) {
 
 // A member of a group with fewer partitions than members is ready, and a group whose broker is away is not joined.
 func TestReadyWithoutPartitions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the members of a group to find each other")
+	}
+	t.Parallel()
 	b := newBed(t, 1)
 	opts := b.options()
 	handle := func(context.Context, consumer.Message) error { return nil }
