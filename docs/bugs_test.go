@@ -39,14 +39,16 @@ const bugsHead = "# Bugs found, and the tests that prevent their return\n" +
 	"\n" +
 	"This page is printed from the comments of the tests: `make docs`.\n" +
 	"\n" +
-	"Each row is a mistake that was in this code, or that is known from other connectors and easily repeated. The last column\n" +
+	"Each row is a mistake that was in this code, or that is known from other connectors and easily repeated. The last " +
+	"column\n" +
 	"names the test that fails if the mistake returns, and the directory of its package. Run a test with\n" +
 	"\n" +
 	"```sh\n" +
 	"go test -C DIRECTORY -run '^TEST$' .\n" +
 	"```\n" +
 	"\n" +
-	"If the row says \"e2e\", add `-tags e2e`. If it says \"race\", the mistake is a data race: add `-race`. The directory\n" +
+	"If the row says \"e2e\", add `-tags e2e`. If it says \"race\", the mistake is a data race: add `-race`. The " +
+	"directory\n" +
 	"`deploy/testdata/rules` is not part of the Go workspace: put `GOWORK=off` in front of the command there.\n" + "\n"
 
 var (

@@ -13,10 +13,11 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// TestAlertmanagerTakesTheBodies reads what internal/base/alert/webhook posts to Alertmanager (its golden file) with the
-// types that Alertmanager generates from its OpenAPI description, and applies what its handler asks of labels besides.
+// TestAlertmanagerTakesTheBodies reads what internal/base/alert/webhook posts to Alertmanager (its golden file) with
+// the types that Alertmanager generates from its OpenAPI description, and applies what its handler asks of labels
+// besides.
 func TestAlertmanagerTakesTheBodies(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "..", "..", "internal", "alert", "webhook", "testdata",
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "internal", "base", "alert", "webhook", "testdata",
 		"alertmanager.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -290,8 +290,8 @@ var mutants = []mutant{
 		"./internal/sink/kafka TestThePositionWaitsForTheLeaders",
 	},
 	{
-		"commit without a position", "internal/sink/kafka/transactionsteps.go", "	t.positioned = ok\n	return wait",
-		"	t.positioned = ok || true\n	return wait", "", "",
+		"commit without a position", "internal/sink/kafka/transactionsteps.go",
+		"	t.positioned = ok\n	return wait", "	t.positioned = ok || true\n	return wait", "", "",
 	},
 	{
 		"redo a transaction that is committed", "internal/sink/kafka/transactionrecovery.go",
