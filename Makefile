@@ -80,7 +80,7 @@ image: ## build the container image for amd64 and arm64 as an OCI layout in .cac
 
 test: $(GOTEST) ## unit and integration tests with the race detector, on the default Postgres, and 200 seeds of the simulation; a line per package, none while it compiles
 	$(NO_RACE_NOTE)
-	$(call gotest,$(RACE) -timeout 30m,work)
+	$(call gotest,$(RACE) -timeout 30m -parallel 4,work)
 	@$(MAKE) --no-print-directory simulate SEEDS=200
 
 # The overlay of Go's runtime makes a run repeatable (test/simulation/replay); the first use compiles everything again.
