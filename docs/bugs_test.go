@@ -39,8 +39,8 @@ const bugsHead = "# Bugs found, and the tests that prevent their return\n" +
 	"\n" +
 	"This page is printed from the comments of the tests: `make docs`.\n" +
 	"\n" +
-	"Each row is a mistake that was in this code, or that is known from other connectors and easily repeated. The last " +
-	"column\n" +
+	"Each row is a mistake that was in this code, or that is known from other connectors and easily repeated. The " +
+	"last column\n" +
 	"names the test that fails if the mistake returns, and the directory of its package. Run a test with\n" +
 	"\n" +
 	"```sh\n" +
