@@ -56,22 +56,34 @@ func (b *bed) records(topic string, n int64) []*kgo.Record {
 	return all
 }
 
-// awaitQueries waits until the sessions of processes in a database have been seen to ask n more times. What is to be
-// found or not in several looks needs several.
-func awaitQueries(t *testing.T, db *testkit.Database, n int) {
+// awaitSessions waits until n more sessions have begun in a database, for what connects once for each check.
+func awaitSessions(t *testing.T, db *testkit.Database, n int) {
+	t.Helper()
+	awaitChanges(t, db, n, "SELECT sessions::text FROM pg_stat_database WHERE datname = current_database()")
+}
+
+// awaitLooks waits until two sessions have each asked n more times, with a query that contains a text. What must not be
+// found needs several looks.
+func awaitLooks(t *testing.T, db *testkit.Database, n int, text string) {
+	t.Helper()
+	awaitChanges(t, db, 2*n+1, "SELECT CASE WHEN count(*) = 2 THEN min(query_start)::text ELSE '' END "+
+		"FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "+
+		"AND query LIKE '%"+text+"%'")
+}
+
+// awaitChanges waits until a query of one text has given n new ones.
+func awaitChanges(t *testing.T, db *testkit.Database, n int, sql string) {
 	t.Helper()
 	conn, err := db.Server.Connect(t.Context(), db.Name)
 	require.NoError(t, err)
-	defer conn.Close(t.Context())
-	asked, last := -1, ""
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	changes, last := -1, ""
 	require.Eventually(t, func() bool {
 		var now string
-		require.NoError(t, conn.QueryRow(t.Context(), `SELECT coalesce(max(query_start)::text, '') FROM pg_stat_activity
-			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`).
-			Scan(&now))
-		if now != last {
-			asked, last = asked+1, now
+		require.NoError(t, conn.QueryRow(t.Context(), sql).Scan(&now))
+		if now != "" && now != last {
+			changes, last = changes+1, now
 		}
-		return asked >= n
+		return changes >= n
 	}, 2*time.Minute, 10*time.Millisecond)
 }

@@ -189,7 +189,7 @@ func TestAKilledRetryFromAFile(t *testing.T) {
 	for i := range 8 {
 		cmd := command(t.Context(), r.env, "dead-letter", "retry", "--all", "--file="+file)
 		require.NoError(t, cmd.Start())
-		killAfter(cmd, time.Duration(20+25*i)*time.Millisecond)
+		_ = killAfter(cmd, time.Duration(20+25*i)*time.Millisecond)
 		_ = cmd.Wait()
 		r.expire()
 		count := retried()

@@ -169,7 +169,7 @@ func TestAKilledRetry(t *testing.T) {
 	for i := range 12 {
 		cmd := command(t.Context(), r.env, "dead-letter", "retry", "--all", "--topic=orders.events")
 		require.NoError(t, cmd.Start())
-		killAfter(cmd, time.Duration(20+17*i)*time.Millisecond)
+		_ = killAfter(cmd, time.Duration(20+17*i)*time.Millisecond)
 		_ = cmd.Wait()
 		count := r.retried("orders.events")
 		for _, e := range r.list() {
@@ -248,7 +248,8 @@ func TestAKilledRelayLosesNoLetter(t *testing.T) {
 					(i+1)*letters/4))
 				cmd := command(t.Context(), env, "run", "--http-listen=off")
 				require.NoError(t, cmd.Start())
-				killAfter(cmd, time.Duration(150+90*i)*time.Millisecond) // somewhere between its start and its end
+				// Somewhere between its start and its end.
+				require.NoError(t, killAfter(cmd, time.Duration(150+90*i)*time.Millisecond))
 				_ = cmd.Wait()
 			}
 			c := start(t, env)

@@ -68,10 +68,11 @@ func repeats(records []*kgo.Record) (n int) {
 	return n
 }
 
-// killAfter kills a process at a moment that has no event of its own.
-func killAfter(cmd *exec.Cmd, after time.Duration) {
+// killAfter kills a process at a moment that has no event of its own. The error is os.ErrProcessDone if the process
+// ended before.
+func killAfter(cmd *exec.Cmd, after time.Duration) error {
 	time.Sleep(after) //waits:ok the moment of a kill is a time, so that many kills meet many states
-	_ = cmd.Process.Kill()
+	return cmd.Process.Kill()
 }
 
 // TestKillRepeatsLittle: at 3,000 rows a second a connector that is killed repeats what 100 ms bring at most, on
@@ -94,7 +95,7 @@ func TestKillRepeatsLittle(t *testing.T) {
 			return json.Unmarshal([]byte(body), &st) == nil && st.Counts.Published > 0 &&
 				st.OldestUnconfirmedSeconds < 0.5
 		}, time.Minute, 10*time.Millisecond)
-		killAfter(run.cmd, 700*time.Millisecond) // of work at full rate
+		require.NoError(t, killAfter(run.cmd, 700*time.Millisecond)) // of work at full rate
 		<-run.done
 	}
 	rows := stop()

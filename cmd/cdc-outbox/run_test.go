@@ -311,7 +311,7 @@ func TestRunStopsWhenATableLeavesThePublication(t *testing.T) {
 	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
 	r := start(t, env)
 	r.awaitReady(http.StatusOK)
-	awaitQueries(t, db, 10) // several looks that must find nothing
+	awaitSessions(t, db, 4) // several looks that must find nothing
 	r.awaitReady(http.StatusOK)
 
 	db.Exec(t, `ALTER TABLE outbox RENAME TO outbox_old; CREATE TABLE outbox (LIKE outbox_old INCLUDING ALL)`)

@@ -135,7 +135,7 @@ func TestSnapshotGoesOnAfterACrash(t *testing.T) {
 				if !st.Ready {
 					killed++
 				}
-				killAfter(r.cmd, time.Duration(15*killed)*time.Millisecond)
+				require.NoError(t, killAfter(r.cmd, time.Duration(15*killed)*time.Millisecond))
 				<-r.done
 			}
 			require.Positive(t, killed, "too fast to be killed in the middle")
