@@ -100,6 +100,13 @@ func (s *source) hears(t testing.TB) {
 	require.Eventually(t, func() bool { return s.lastReply(t, conn).After(asked) }, time.Minute, 5*time.Millisecond)
 }
 
+func (s *source) hearsAFew(t testing.TB) {
+	t.Helper()
+	for range 3 {
+		s.hears(t)
+	}
+}
+
 // lastReply is when the status update was sent that the server has heard last; zero where there is none.
 func (s *source) lastReply(t testing.TB, conn *pgx.Conn) time.Time {
 	t.Helper()
