@@ -50,7 +50,10 @@ var underRace bool
 // TestSeeds runs seeds: SIMULATION_SEEDS of them, from SIMULATION_FIRST on.
 func TestSeeds(t *testing.T) {
 	first, n := number("SIMULATION_FIRST", 1), number("SIMULATION_SEEDS", 200)
-	if underRace || testing.Short() {
+	if underRace {
+		n = min(n, 50)
+	}
+	if testing.Short() {
 		n = min(n, 30)
 	}
 	began := time.Now()
