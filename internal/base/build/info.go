@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// revision is set by the linker (-X PATH/internal/build.revision=REVISION) where the build does not see the repository,
-// as in a container. What the Go toolchain has recorded comes first.
+// revision is set by the linker (-X PATH/internal/base/build.revision=REVISION) where the build does not see the
+// repository, as in a container. What the Go toolchain has recorded comes first.
 var revision string
 
 // Info says what this binary was made from.
