@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -21,6 +23,19 @@ var (
 	memory kfake.VirtualNetwork
 	ports  atomic.Int32
 )
+
+// inBubble runs a test in a bubble, except with zstd, which makes unit tests slow and is left out of them.
+func inBubble(t *testing.T, compression string, test func(t *testing.T)) {
+	t.Helper()
+	switch {
+	case compression != "zstd":
+		synctest.Test(t, test)
+	case testing.Short():
+		t.Skip("in real time")
+	default:
+		test(t)
+	}
+}
 
 // lastPort is the last one of TCP. A port in memory is beyond it.
 const lastPort = 65535

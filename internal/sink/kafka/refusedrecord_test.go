@@ -189,10 +189,10 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action Action, ba
 // replaced.
 func TestRefusedLimit(t *testing.T) {
 	for mode, change := range modes {
-		for _, compression := range []string{"none", "gzip"} {
+		for _, compression := range []string{"none", "gzip", "zstd"} {
 			t.Run(mode+" "+compression, func(t *testing.T) {
 				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
+				inBubble(t, compression, func(t *testing.T) {
 					c := newCluster(t, kfake.SeedTopics(1, "t", "dead"))
 					r := newRig(t, c, change, func(cfg *Config) {
 						cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.Compression = 20_000, 20_000, compression
