@@ -89,13 +89,16 @@ func staying(t *testing.T, db *testkit.Database, broker string) *walService {
 	return s
 }
 
-// smallest is the least of many samples: what an attempt has ended may take a moment to go, the server's side of a
-// session above all. What was forgotten does not go.
+// smallest is the least of many samples, the last twenty of which were not less: what an attempt has ended may take a
+// moment to go, the server's side of a session above all. What was forgotten does not go.
 func smallest(t *testing.T, conn *pgx.Conn) (goroutines, sessions int, bytes uint64) {
 	t.Helper()
 	goroutines, sessions, bytes = footprint(t, conn)
-	for range 20 {
+	for same := 0; same < 20; same++ {
 		g, s, b := footprint(t, conn)
+		if g < goroutines || s < sessions {
+			same = 0
+		}
 		goroutines, sessions, bytes = min(goroutines, g), min(sessions, s), min(bytes, b)
 	}
 	return goroutines, sessions, bytes
