@@ -105,18 +105,18 @@ mutants: ## plant one bug after the other and name the first seed of the simulat
 
 # What differs between the major versions of Postgres: slots, publications, setup, the stream itself, the monitor's query.
 PG_VERSIONS := 14 16 17 18
-PG_TESTS := ^(TestScripts|TestVersions|TestSetup|TestEnsure|TestPreflight|TestRunMistakes|TestRunStreams|TestRunReleases|TestSlot|TestCheckpoint|TestStandby|TestHotStandby)
+PG_TESTS := ^(TestScripts|TestVersions|TestSetup|TestEnsure|TestPreflight|TestRunMistakes|TestRunStreams|TestRunReleases|TestSlot|TestCheckpoint|TestStandby|TestHotStandby|TestChangesOfTheOutbox|TestPublicationIsWatched|TestSnapshotPublishes|TestServerEncodings|TestLogicalMessages|TestPartitionedOutbox)
 # The end-to-end tests that are repeated on each version.
 PG_E2E := ^(TestKill|TestSIGTERM|TestPostgresCrashes|TestWaitingForKafkaDoesNotDelay|TestFailover|TestWaitingInstance)
 .PHONY: test-versions matrix
-PG_PACKAGES := ./replication/ ./internal/postgres/ ./internal/postgres/setup/ ./internal/postgres/outboxtable/ ./slotmonitor/ ./internal/relay/polling/ ./test/simulation/walsender/
+PG_PACKAGES := ./replication/ ./internal/postgres/ ./internal/postgres/setup/ ./internal/postgres/outboxtable/ ./slotmonitor/ ./internal/relay/polling/ ./test/simulation/walsender/ ./cmd/cdc-outbox/
 test-versions: $(GOTEST) ## what depends on the version of Postgres, on 14, 16, 17 and 18 (make test runs the default one); minutes
 	@printf '%s\n' $(PG_VERSIONS) | xargs -P 2 -I{} sh -c 'out=$$(CDC_OUTBOX_TEST_PG_VERSION={} $(call gotest,$(RACE) -timeout 30m -run "$(PG_TESTS)",$(PG_PACKAGES)) 2>&1); \
 		status=$$?; printf "PostgreSQL %s\n%s\n" {} "$$out"; exit $$status'
 
 matrix: build ## every test that needs Postgres, and the core of e2e, on one version after the other; VERSIONS="14 15 16 17 18"
 	@set -e; for v in $${VERSIONS:-14 15 16 17 18}; do echo "PostgreSQL $$v"; \
-		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 $(PG_PACKAGES) ./test/outbox/ ./test/inbox/ ./cmd/cdc-outbox/; \
+		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 $(PG_PACKAGES) ./test/outbox/ ./test/inbox/; \
 		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -tags e2e -count=1 -timeout 20m -run '$(PG_E2E)' ./test/e2e/; done
 
 # Which files and tests count: the producer's core and recovery; the checkpoint with its tests against Postgres and the

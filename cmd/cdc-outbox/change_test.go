@@ -16,7 +16,7 @@ import (
 // that was deleted in the transaction that inserted it comes once.
 func TestChangesOfTheOutboxAreNoEvents(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"14", "18"} {
+	for _, version := range testkit.Versions(t, "14", "18") {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, testkit.Postgres(t, version), "orders.events")

@@ -22,7 +22,7 @@ import (
 // Cost: exit 3 without a remedy.
 func TestServerEncodings(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"14", "18"} {
+	for _, version := range testkit.Versions(t, "14", "18") {
 		for name, c := range map[string]struct{ server, client, bytes, want, code string }{
 			"LATIN1":            {"LATIN1", "LATIN1", "Zo\xeb", "Zoë", ""},
 			"WIN1252":           {"WIN1252", "WIN1252", "\x80 5", "€ 5", ""},

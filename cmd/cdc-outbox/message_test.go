@@ -13,7 +13,7 @@ import (
 // Events without a table: the publication is empty, and what was rolled back never shows.
 func TestLogicalMessagesAreEvents(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"14", "18"} {
+	for _, version := range testkit.Versions(t, "14", "18") {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, testkit.Postgres(t, version), "orders.events", "cdc-outbox.dead-letter")

@@ -42,7 +42,7 @@ func (b *bed) keys(n int64) []string {
 // TestPartitionedOutbox: published by its root, whatever becomes of its partitions while the connector runs.
 func TestPartitionedOutbox(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"14", "15", "18"} {
+	for _, version := range testkit.Versions(t, "14", "15", "18") {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			b := partitionedBed(t, version)
@@ -83,7 +83,7 @@ func TestPartitionedOutbox(t *testing.T) {
 // connector runs is not lost before it notices.
 func TestPartitionedOutboxUnderTheNamesOfItsPartitions(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"14", "18"} {
+	for _, version := range testkit.Versions(t, "14", "18") {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			b := partitionedBed(t, version)

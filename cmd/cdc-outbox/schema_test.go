@@ -164,7 +164,7 @@ func TestSchemaChanges(t *testing.T) {
 // What makes rows silently absent is noticed while the connector runs; the first check makes it not ready, and it is
 // ready again when that is fixed in time. The second check ends it with code 3.
 func TestPublicationIsWatched(t *testing.T) {
-	for _, version := range []string{"14", "18"} {
+	for _, version := range testkit.Versions(t, "14", "18") {
 		for name, c := range map[string]struct {
 			damage, repair, reason string
 			since                  string

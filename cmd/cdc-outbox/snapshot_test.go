@@ -74,7 +74,7 @@ func (b *bed) write(from int) (stop func() int) {
 func TestSnapshotPublishesWhatWasThere(t *testing.T) {
 	t.Parallel()
 	const rows = 2500
-	for _, version := range []string{"14", "18"} {
+	for _, version := range testkit.Versions(t, "14", "18") {
 		for _, delivery := range []string{"at_least_once", "exactly_once"} {
 			t.Run(version+" "+delivery, func(t *testing.T) {
 				t.Parallel()
