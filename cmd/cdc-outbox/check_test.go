@@ -14,6 +14,7 @@ import (
 )
 
 func TestCheckLooksAtBothSides(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	broker, err := fakebroker.Start(fakebroker.Options{Topics: map[string]int32{"orders.events": 3}})
 	require.NoError(t, err)

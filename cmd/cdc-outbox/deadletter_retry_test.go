@@ -53,6 +53,7 @@ func (r *badRig) retried(topic string) map[string]int {
 // Bug (letters): `dead-letter retry` of a batch reused the router's buffers for keys of several columns and for header
 // values. Cost: letters were published under the keys of later letters.
 func TestRetriedLettersKeepTheirKeys(t *testing.T) {
+	t.Parallel()
 	r := newBadRig(t, "at_least_once")
 	r.env = append(r.env, "CDC_OUTBOX_ROUTER_KEY_COLUMNS=event_type,aggregate_id")
 	want := map[string]string{}

@@ -285,6 +285,7 @@ func (r *badRig) retryAll(entries []deadletter.Entry) {
 
 // The dead-letter topic is as needed as any other where a policy leads there: while it is missing everything waits.
 func TestCheckLooksForTheDeadLetterTopic(t *testing.T) {
+	t.Parallel()
 	r := newBadRig(t, "at_least_once")
 	require.NoError(t, r.kafka.Delete(t.Context(), "cdc-outbox.dead-letter"))
 	res := invoke(t, r.env, "check")

@@ -16,6 +16,7 @@ import (
 // Bug (setup): SIGHUP ended the process without a drain. Cost: repeats, and no connector after a service manager's
 // reload.
 func TestSIGHUPDoesNotEndTheRelay(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	r := start(t, b.env)

@@ -113,6 +113,7 @@ func TestInterruptedCommandsSaySo(t *testing.T) {
 
 // The command reports what it knows of its work.
 func TestInterruptedCommandsSayHowFarTheyCame(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)

@@ -35,6 +35,7 @@ func webhooks(t *testing.T) (url string, sent <-chan map[string]any) {
 // TestMonitorNeedsNothingButADSN: a server with another program's slots, a role that may only connect, and no other
 // setting.
 func TestMonitorNeedsNothingButADSN(t *testing.T) {
+	t.Parallel()
 	db := testkit.DedicatedPostgres(t, postgres.Options{
 		WALSegment: 1, Settings: map[string]string{
 			"max_slot_wal_keep_size": "8MB", "min_wal_size": "2MB", "max_wal_size": "4MB",

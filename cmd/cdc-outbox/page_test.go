@@ -30,6 +30,7 @@ const img = `<img src=x onerror="alert(1)">`
 // TestThePageShowsAProcessAtWork: real rows, a broker that goes and comes back, and a browser that looks on.
 // CDC_OUTBOX_TEST_SHOTS names a directory for pictures.
 func TestThePageShowsAProcessAtWork(t *testing.T) {
+	t.Parallel()
 	b := browser.Start(t)
 	db := testkit.DedicatedPostgres(t, postgres.Options{Settings: map[string]string{"max_slot_wal_keep_size": "256MB"}})
 	p, err := port.Free()
@@ -196,6 +197,7 @@ func shot(tab *browser.Tab, name string) {
 
 // A relay that polls has no slot, and the page shows what it has instead.
 func TestThePageOfARelayThatPolls(t *testing.T) {
+	t.Parallel()
 	b := browser.Start(t)
 	bed := newBed(t, testkit.Postgres(t), "orders.events")
 	env := []string{"CDC_OUTBOX_SOURCE=polling"}

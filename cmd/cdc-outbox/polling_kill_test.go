@@ -14,6 +14,7 @@ import (
 // publishes them, Kafka acknowledges, and the mark waits. There the process gets SIGKILL. Each of the rows is repeated
 // once by the next process, in order, and no other row is.
 func TestPollingKilledBetweenAcknowledgementAndMark(t *testing.T) {
+	t.Parallel()
 	const before, locked, after = 20, 30, 10
 	b := newPollingBed(t, "order.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)

@@ -14,6 +14,7 @@ import (
 // TestPollingDecisionsThroughPgBouncer: a relay that polls may have PgBouncer's address only, and so may the commands.
 // Their decisions have to pass there, in transaction mode and with fewer server sessions than there are clients.
 func TestPollingDecisionsThroughPgBouncer(t *testing.T) {
+	t.Parallel()
 	b := newPollingBed(t, "order.events", "orders.events", "cdc-outbox.dead-letter")
 	p, err := pooler.StartPgBouncer(t.Context(), b.db.Addr(),
 		pooler.Options{Mode: "transaction", Settings: map[string]string{"default_pool_size": "3"}})

@@ -37,6 +37,7 @@ func (b *bed) insert(key string, from, to int) {
 }
 
 func TestPollingCommands(t *testing.T) {
+	t.Parallel()
 	b := newPollingBed(t, "order.events")
 	r := invoke(t, b.env, "check")
 	require.Equal(t, 3, r.code, r.all())
@@ -164,6 +165,7 @@ func TestPollingBacklogAlarm(t *testing.T) {
 
 // Another project's relay, with a column of its own and no sequence: it is stopped, and what it has left comes first.
 func TestMigratePollingForeign(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "order.events")
 	b.env = append(b.env, "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial")
@@ -197,6 +199,7 @@ func TestMigratePollingForeign(t *testing.T) {
 
 // A takeover that was interrupted is continued by a takeover only, never as a snapshot of all rows.
 func TestMigratePollingInterrupted(t *testing.T) {
+	t.Parallel()
 	b := newPollingBed(t, "order.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	b.insert("k", 1, 10)
@@ -230,6 +233,7 @@ func TestMigratePollingInterrupted(t *testing.T) {
 // Bug (polling): After `migrate polling`, every command with the polling configuration advised `cdc-outbox setup`,
 // which added the column again. Cost: each event published twice, from the log and by polling, with both checks green.
 func TestMigratePollingHasEndedPolling(t *testing.T) {
+	t.Parallel()
 	b := newPollingBed(t, "order.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	wal := append(slices.Clone(b.env), "CDC_OUTBOX_SOURCE=wal", "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial",
@@ -284,6 +288,7 @@ func TestMigratePollingHasEndedPolling(t *testing.T) {
 // Bug (polling): `run` from the log started beside a relay that polled the same table, and polling could be set up
 // again for a table that is read from the log; only `check` warned. Cost: each event published twice.
 func TestRunRefusesATableThatIsPolled(t *testing.T) {
+	t.Parallel()
 	b := newPollingBed(t, "order.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	wal := append(slices.Clone(b.env), "CDC_OUTBOX_SOURCE=wal", "CDC_OUTBOX_POSTGRES_SLOT="+b.db.Slot,

@@ -24,6 +24,7 @@ func variables(t *testing.T, db *testkit.Database, more ...string) []string {
 }
 
 func TestSetupStatusTeardown(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	env := variables(t, db)
 
@@ -120,6 +121,7 @@ func TestStatusWithoutAServer(t *testing.T) {
 }
 
 func TestLostSlotNeedsAnOperator(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	env := variables(t, db)
 	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
@@ -157,6 +159,7 @@ func TestLostSlotNeedsAnOperator(t *testing.T) {
 // Bug (setup): `slot recreate` and `slot advance` without the confirmation decoded and counted another database's slot,
 // and advised to confirm what is then refused. Cost: advice that does not work.
 func TestSlotOfSomebodyElse(t *testing.T) {
+	t.Parallel()
 	db, other := testkit.Postgres(t), testkit.Postgres(t)
 	env := variables(t, db)
 	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)

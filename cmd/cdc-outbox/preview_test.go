@@ -30,6 +30,7 @@ func value(t *testing.T, db *testkit.Database, sql string, args ...any) (text st
 
 // TestPreview shows rows as records, with neither Kafka nor slot nor publication.
 func TestPreview(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	env := variables(t, db, "CDC_OUTBOX_KAFKA_BROKERS=127.0.0.1:1")
 	r := invoke(t, env, "preview")
@@ -62,6 +63,7 @@ func TestPreview(t *testing.T) {
 // TestRunToStdout: events are printed as they are committed while the connector publishes them, and neither its slot
 // nor anything else on the server shows it afterwards.
 func TestRunToStdout(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	connector := start(t, b.env)

@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/prune"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
 // oddLeaf is a partition whose name has to be quoted everywhere.
@@ -171,7 +172,8 @@ const anOrderADayButNoneOld = `INSERT INTO outbox (aggregate_type, aggregate_id,
 
 // TestPrunePartitionsGoesOn from wherever another run ended.
 func TestPrunePartitionsGoesOn(t *testing.T) {
-	db := testkit.Postgres(t)
+	t.Parallel()
+	db := testkit.DedicatedPostgres(t, postgres.Options{}) // its transactions stay open
 	b := newBed(t, db, "orders.events")
 	byDay(t, db)
 	require.Equal(t, 0, invoke(t, b.env, "setup").code)
@@ -230,7 +232,8 @@ func TestPrunePartitionsGoesOn(t *testing.T) {
 // TestPrunePartitionsRefuses what is not certain: the default partition, prepared transactions, late rows, a stopped
 // connector.
 func TestPrunePartitionsRefuses(t *testing.T) {
-	db := testkit.Postgres(t)
+	t.Parallel()
+	db := testkit.DedicatedPostgres(t, postgres.Options{}) // its transactions stay open
 	b := newBed(t, db, "orders.events")
 	r := invoke(t, b.env, "setup", "--table")
 	require.Equal(t, 0, r.code, r.all())
@@ -302,9 +305,10 @@ func TestPrunePartitionsRefuses(t *testing.T) {
 // TestPrunePartitionsUnderLoad: writers of new rows and of late ones, with and without a default partition, while
 // partitions are dropped. No writer fails but over a range that was dropped, and all that was committed is in Kafka.
 func TestPrunePartitionsUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, def := range []bool{false, true} {
 		t.Run(fmt.Sprintf("default=%v", def), func(t *testing.T) {
-			db := testkit.Postgres(t)
+			db := testkit.DedicatedPostgres(t, postgres.Options{}) // its transactions stay open
 			b := newBed(t, db, "orders.events")
 			byDay(t, db)
 			if def {

@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/prune"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
 func number(t *testing.T, db *testkit.Database, sql string) (n int64) {
@@ -33,7 +34,8 @@ const oldOrders = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type,
 // TestPruneDeletesNothingUnconfirmed: rows that look old and are committed late, prepared transactions, a connector
 // that does not run, a slot that was re-created.
 func TestPruneDeletesNothingUnconfirmed(t *testing.T) {
-	db := testkit.Postgres(t)
+	t.Parallel()
+	db := testkit.DedicatedPostgres(t, postgres.Options{}) // its transactions stay open
 	b := newBed(t, db, "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	c := start(t, b.env)
@@ -110,7 +112,8 @@ func TestPruneDeletesNothingUnconfirmed(t *testing.T) {
 // TestPruneUnderLoad: writers that commit at once, late and not at all, with timestamps of days ago, while rows are
 // deleted again and again. Whatever was committed is in Kafka in the end.
 func TestPruneUnderLoad(t *testing.T) {
-	db := testkit.Postgres(t)
+	t.Parallel()
+	db := testkit.DedicatedPostgres(t, postgres.Options{}) // its transactions stay open
 	b := newBed(t, db, "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	c := start(t, b.env)

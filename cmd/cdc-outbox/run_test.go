@@ -134,6 +134,7 @@ const insertOrder = `INSERT INTO outbox (aggregate_type, aggregate_id, event_typ
 	VALUES ('orders', 'o-1', 'created', '{"secret": "` + canary + `"}')`
 
 func TestRunRelaysAndStopsAsAsked(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	broker, err := fakebroker.Start(fakebroker.Options{})
 	require.NoError(t, err)
@@ -268,6 +269,7 @@ func TestRunWaitsForPostgres(t *testing.T) {
 
 // A row whose topic is missing waits; a stop then takes its time, and a second signal cuts it short.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	broker, err := fakebroker.Start(fakebroker.Options{})
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 // Bug (monitor): A waiting instance reported in status that it waits for nothing. Cost: a second instance that looked
 // broken, or a first instance that could not be identified.
 func TestStatusOfAnInstanceThatStandsBy(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
@@ -44,6 +45,7 @@ func TestStatusOfAnInstanceThatStandsBy(t *testing.T) {
 // TestRollingUpdate: with http.standby_ready the next instance is available while the first still holds the slot, says
 // what it waits for, and takes over soon after the first has stopped.
 func TestRollingUpdate(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	before := start(t, b.env, "--http-standby-ready")

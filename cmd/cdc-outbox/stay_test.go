@@ -154,6 +154,7 @@ func TestATableOfAnEarlierVersionStillWorks(t *testing.T) {
 // TestItStaysOverASlotThatTheServerGaveUp: the limit of the slot's WAL was exceeded while nothing read it. The process
 // lives on and offers the way; it never re-creates the slot, and continues once an operator has.
 func TestItStaysOverASlotThatTheServerGaveUp(t *testing.T) {
+	t.Parallel()
 	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1, Settings: map[string]string{
 		"max_slot_wal_keep_size": "8MB", "min_wal_size": "2MB", "max_wal_size": "4MB",
 	}})

@@ -19,6 +19,7 @@ import (
 // Bug (setup): The same while the relay ran raised no alert: `check` and the log alone reported it. Cost: commits of
 // the whole server wait, and no page is sent.
 func TestSynchronousRelayIsAnAlert(t *testing.T) {
+	t.Parallel()
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	broker, err := fakebroker.Start(fakebroker.Options{})
 	require.NoError(t, err)

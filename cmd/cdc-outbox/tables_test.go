@@ -15,6 +15,7 @@ import (
 // Tables that another library makes, without an aggregate type and without an event type: a topic per table, from
 // setup to dead letter.
 func TestTablesWithoutTypes(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "public.txno_outbox", "shop.outbox", "cdc-outbox.dead-letter")
 	const columns = ` (id text PRIMARY KEY, topic_key text, body bytea, created timestamptz DEFAULT now())`
 	b.db.Exec(t, "CREATE SCHEMA shop; CREATE TABLE txno_outbox"+columns+"; CREATE TABLE shop.outbox"+columns)

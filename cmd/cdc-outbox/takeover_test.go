@@ -21,6 +21,7 @@ var deleteCommand = regexp.MustCompile(`-c "(DELETE [^"]+)"`)
 // The slot and the publication of a Debezium that is stopped are taken over with the translated configuration, given
 // back, and taken over once more, with and without the table that remembers the slot's position.
 func TestTakeoverAndBack(t *testing.T) {
+	t.Parallel()
 	for _, remembers := range []bool{false, true} {
 		t.Run(fmt.Sprintf("remembers=%v", remembers), func(t *testing.T) {
 			r := newDebeziumRig(t)

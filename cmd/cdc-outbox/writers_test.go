@@ -161,11 +161,13 @@ var writers = map[string]struct {
 // TestWritersAreRecognized: config init finds a library's table and writes its configuration, which check accepts; with
 // the default configuration, check names the library.
 func TestWritersAreRecognized(t *testing.T) {
+	t.Parallel()
 	for name, w := range writers {
 		if name == "calls" || name == "forwarder" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := newBed(t, testkit.Postgres(t), w.topic)
 			b.db.Exec(t, w.ddl)
 			path := filepath.Join(t.TempDir(), "cdc-outbox.yaml")
@@ -194,12 +196,14 @@ func TestWritersAreRecognized(t *testing.T) {
 
 // Each configuration of docs/writers.md, from setup to the record.
 func TestWriters(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/writers.md")
 	require.NoError(t, err)
 	found := writerConfig.FindAllStringSubmatch(string(page), -1)
 	require.Len(t, found, len(writers))
 	for _, m := range found {
 		t.Run(m[1], func(t *testing.T) {
+			t.Parallel()
 			w, ok := writers[m[1]]
 			require.True(t, ok)
 			b := newBed(t, testkit.Postgres(t), w.topic)
