@@ -15,11 +15,11 @@
 //	}
 //
 // NewSQL is the same for database/sql. Package inbox/consumer has the loop that reads Kafka, retries, and dead-letters
-// what cannot be handled.
+// records that cannot be handled.
 //
-// # What identifies an event
+// # Identity of an event
 //
-// Only the id header that the relay sends. An offset does not identify an event: after a crash the relay appends the
+// Only the id header that the relay sends identifies an event. An offset does not: after a crash the relay appends the
 // same event again at another offset, and a topic that is deleted and created again starts over at 0. Ids are compared
 // byte for byte.
 //
@@ -40,8 +40,8 @@
 //
 // # The handler's duties
 //
-//  1. Write only through the tx that the handler gets. What it sends elsewhere (HTTP, another database, Kafka) is not
-//     undone when the transaction is rolled back; see Forward.
+//  1. Write only through the tx that the handler gets. Writes elsewhere (HTTP, another database, Kafka) are not undone
+//     when the transaction is rolled back; see Forward.
 //  2. Leave the end of the transaction to Handle, which refuses Commit and Rollback of that tx.
 //  3. Expect to be called again: after a serialization failure or a deadlock the whole transaction is repeated.
 //  4. Return an error to have nothing written. The handler's own unique violations are its errors and are never

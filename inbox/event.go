@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Event is what the ledger needs to know about one delivery of an event.
+// Event identifies an event and one delivery of it.
 type Event struct {
 	// ID is the event's own id, the same in every delivery: the record's id header. At most 512 bytes. Required.
 	ID string
-	// Source records for readers of the ledger where this delivery came from, for example "order.events/3@1042". It
+	// Source records the origin of this delivery for readers of the ledger, for example "order.events/3@1042". It
 	// does not identify the event. At most 512 bytes. Optional.
 	Source string
 }

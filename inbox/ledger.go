@@ -12,13 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// ledger does what both variants, pgx and database/sql, do inside the transaction.
+// ledger has the statements and steps that pgx and database/sql share.
 type ledger struct {
 	opts     Options
 	insert   string
 	complete string
 	state    string
-	reserve  string // insert that returns the claim, and what ends that claim only
+	reserve  string // insert that returns the claim; confirm and release end only that claim
 	confirm  string
 	release  string
 	prune    string
@@ -30,9 +30,9 @@ type session interface {
 	scan(ctx context.Context, dest any, statement string, args ...any) error
 }
 
-// lockStatement requests the lock of an event. It must be a statement of its own before the claim. A statement sees
-// what was committed before it began, so a statement that took the lock and read the row could miss what the previous
-// holder of the lock wrote.
+// lockStatement requests the lock of an event. It must be a statement of its own before the claim. A statement sees the
+// transactions that were committed before it began, so a statement that took the lock and read the row could miss the
+// writes of the previous holder of the lock.
 const lockStatement = `SELECT pg_try_advisory_xact_lock($1)`
 
 func newLedger(opts Options) (*ledger, error) {
@@ -49,9 +49,8 @@ func newLedger(opts Options) (*ledger, error) {
 	// Only the ledger itself can conflict here. A unique violation is never examined, so a violation in the handler's
 	// tables is not mistaken for a duplicate.
 	//
-	// The offset is committed as soon as the transaction is, so the transaction has to be on disk by then, also where
-	// the database or the role has synchronous_commit = off. Every other setting survives a crash of the server, and
-	// stays.
+	// The offset is committed as soon as the transaction is, so the transaction has to be on disk by then, even if the
+	// database or the role has synchronous_commit = off. Every other setting survives a crash of the server, and stays.
 	insert := `INSERT INTO ` + table + ` (consumer, event_id, status, source, completed_at)
 SELECT $1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN now() END FROM (SELECT CASE current_setting('synchronous_commit')
 	WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END OFFSET 0) AS durable
@@ -74,7 +73,7 @@ LIMIT $3 FOR UPDATE SKIP LOCKED))`,
 	}, nil
 }
 
-// once is what both variants do in one transaction.
+// once claims the event, runs handle and completes the claim, in one transaction.
 func (l *ledger) once(ctx context.Context, s session, e Event, handle func() error) error {
 	if err := l.claim(ctx, s, e); err != nil {
 		return err
@@ -112,8 +111,8 @@ func (l *ledger) claim(ctx context.Context, s session, e Event) error {
 	return l.found(ctx, s, e)
 }
 
-// found returns what an existing row means. In Handle a row that is still PROCESSING does not belong to a running
-// handler, whose row would not be visible.
+// found returns the error for an event whose row exists. In Handle a row that is still PROCESSING does not belong to a
+// running handler, whose row would not be visible.
 func (l *ledger) found(ctx context.Context, s session, e Event) error {
 	state, err := l.readState(ctx, s, e, 0)
 	switch {

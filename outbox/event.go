@@ -39,7 +39,7 @@ type Event struct {
 type EventError struct {
 	Index  int    // of the event in the call's arguments
 	Field  string // of Event
-	Detail string // what is wrong
+	Detail string // the problem
 	Err    error  // the cause, e.g. of json.Marshal; may be nil
 }
 
@@ -55,7 +55,7 @@ func (e *EventError) Error() string {
 func (e *EventError) Unwrap() error { return e.Err }
 
 // The limits are the same as the connector's (package router); a test compares the two. A topic's name has at most 249
-// characters, and maxAggregateType leaves room for what the topic template adds.
+// characters, and maxAggregateType leaves room for the text that the topic template adds.
 const (
 	maxAggregateType = 200
 	maxHeaders       = 256
@@ -112,7 +112,7 @@ func checkAggregateType(s string) *EventError {
 	return nil
 }
 
-// checkText finds what Postgres refuses in any text. A refusal by Postgres would abort the whole transaction.
+// checkText refuses NUL and invalid UTF-8, as Postgres does. A refusal by Postgres would abort the whole transaction.
 func checkText(field, s string) *EventError {
 	if strings.ContainsRune(s, 0) {
 		return invalid(field, "contains a NUL character, which Postgres cannot store")
@@ -123,8 +123,7 @@ func checkText(field, s string) *EventError {
 	return nil
 }
 
-// headerText returns the headers as JSON, nil for none. The headers of extra are added, except where the event has its
-// own.
+// headerText returns the headers as JSON, nil for none. The headers of extra are added, unless the event has its own.
 func (e *Event) headerText(extra map[string]string) (*string, *EventError) {
 	if len(e.Headers)+len(extra) == 0 {
 		return nil, nil

@@ -17,11 +17,11 @@
 //
 // # The caller's duties
 //
-//  1. Prepare the table. SQL returns what it needs, for the service's migrations; cdc-outbox setup does it, too. Run
-//     reports what is missing, tries again, and publishes as soon as it is there.
-//  2. Run it until the service stops, in one goroutine, and wait for it: when its context ends, Run waits for what is
-//     with Kafka and marks it, for eight seconds at most. What a process that was killed has not marked is published
-//     again.
+//  1. Prepare the table. SQL returns the statements, for the service's migrations; cdc-outbox setup does it, too. Run
+//     reports missing objects, tries again, and publishes as soon as they exist.
+//  2. Run it until the service stops, in one goroutine, and wait for it: when its context ends, Run waits for the
+//     acknowledgements of the rows in flight and marks these, for eight seconds at most. Rows that a killed process has
+//     not marked are published again.
 //  3. Watch it. Run stays through errors that an operator has to fix, such as a missing privilege. Use Ready for the
 //     service's readiness or for an alert, the metrics in Options.Registerer, and the log. It sends no alerts:
 //     cdc-outbox monitor does, beside the services.

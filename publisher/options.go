@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 )
 
-// Options of a Publisher. The configuration is that of cdc-outbox with source: polling; what is not set has the
+// Options of a Publisher. The configuration is that of cdc-outbox with source: polling; keys that are not set have the
 // defaults of docs/configuration.md. Variables are not read.
 type Options struct {
 	// DSN is postgres.dsn. Empty: Settings or File set it, or the PG* variables do.
@@ -32,11 +32,11 @@ type Options struct {
 	// File is a configuration file, which may be that of the program. Default: none.
 	File string
 
-	// Logger gets what goes wrong, and what is done about it: names and errors, but no keys and no payloads. Default:
+	// Logger gets failures and the reactions to them: names and errors, but no keys and no payloads. Default:
 	// slog.Default().
 	Logger *slog.Logger
-	// Registerer gets the relay's metrics, cdc_outbox_*, while the Publisher is there, until Run ends. Where a process
-	// has several, give each a label with prometheus.WrapRegistererWith. Default: none.
+	// Registerer gets the relay's metrics, cdc_outbox_*, while the Publisher is there, until Run ends. If a process has
+	// several, give each a label with prometheus.WrapRegistererWith. Default: none.
 	Registerer prometheus.Registerer
 }
 

@@ -82,9 +82,9 @@ func (p *Publisher) next() error {
 // errTwice is for a caller that does not wait for Run.
 var errTwice = errors.New("publisher: Run was called before; make another Publisher with New")
 
-// Run publishes until ctx ends, then lets what is with Kafka be acknowledged and marked, and returns nil. An error that
-// an operator has to fix does not end it: it is logged, Ready reports it, and Run checks again every few seconds. Run
-// returns an error only when it was called before, or when trying again cannot help.
+// Run publishes until ctx ends, then waits until the rows in flight are acknowledged and marked, and returns nil. An
+// error that an operator has to fix does not end it: it is logged, Ready reports it, and Run checks again every few
+// seconds. Run returns an error only when it was called before, or when trying again cannot help.
 func (p *Publisher) Run(ctx context.Context) error {
 	if p.began.Swap(true) {
 		return errTwice
@@ -101,7 +101,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	return err
 }
 
-// attempt runs one relay, and what is beside it, to its end.
+// attempt runs one relay, and the goroutines beside it, to its end.
 func (p *Publisher) attempt(ctx context.Context) error {
 	if p.now.Load().ran {
 		if err := p.next(); err != nil {
@@ -126,7 +126,7 @@ func (p *Publisher) attempt(ctx context.Context) error {
 	return g.Wait()
 }
 
-// decisions takes up what operators decide with cdc-outbox pause, resume and dead-letter.
+// decisions applies the decisions of operators, from cdc-outbox row pass, pause and resume.
 func (p *Publisher) decisions(r *polling.Relay) *decision.Watch {
 	host, err := os.Hostname()
 	if err != nil {
@@ -156,8 +156,8 @@ func (p *Publisher) Ready() (ok bool, why string) {
 	return p.now.Load().Ready()
 }
 
-// Handler serves /healthz, /readyz, /status and /metrics, as cdc-outbox run does. cdc-outbox status --url shows what it
-// says. It only reads. Do not expose it to the internet.
+// Handler serves /healthz, /readyz, /status and /metrics, as cdc-outbox run does. cdc-outbox status --url shows its
+// answer. It only reads. Do not expose it to the internet.
 func (p *Publisher) Handler() http.Handler {
 	return telemetry.NewHandler(telemetry.Handlers{
 		Ready: p.Ready, Status: func() any { return p.status() },
@@ -165,7 +165,7 @@ func (p *Publisher) Handler() http.Handler {
 	})
 }
 
-// SQL is what an empty database needs, as statements for a migration: the outbox table unless it is the service's own
+// SQL returns the statements of a migration for an empty database: the outbox table unless it is the service's own
 // (table is false), the columns, index and trigger that polling needs, the tables of operators' decisions.
 func (p *Publisher) SQL(table bool) (string, error) {
 	s, err := wiring.PollingSetup(p.config, table)

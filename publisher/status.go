@@ -6,12 +6,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
 )
 
-// Status is what a Publisher knows of itself.
+// Status is the state of a Publisher.
 type Status struct {
 	State  string    // starting, polling, reconnecting, halted, paused, needs_operator, draining, stopped
 	Since  time.Time // of the state, UTC
-	Reason string    // one sentence, where there is one
-	// Remedy is the next step for an operator, and Commands what to paste for it.
+	Reason string    // one sentence, if there is one
+	// Remedy is the next step for an operator, and Commands are the commands for it.
 	Remedy   string
 	Commands []string
 

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 )
 
-// outcome is what became of a record.
+// outcome is the result of processing a record.
 type outcome int
 
 const (

@@ -17,8 +17,8 @@ import (
 // timestamp is when the letter was written.
 const (
 	HeaderReason    = "dlt-reason"           // the handler's last error
-	HeaderClass     = "dlt-class"            // what kind of failure it was, see Class
-	HeaderEventID   = "dlt-event-id"         // the event's id, where the record has no header id or ce_id
+	HeaderClass     = "dlt-class"            // kind of the failure, see Class
+	HeaderEventID   = "dlt-event-id"         // the event's id, if the record has no header id or ce_id
 	HeaderAttempts  = "dlt-attempts"         // number of attempts
 	HeaderGroup     = "dlt-group"            // the group that could not handle it
 	HeaderFailedAt  = "dlt-failed-at"        // RFC 3339
@@ -26,7 +26,7 @@ const (
 	HeaderPartition = "dlt-origin-partition" //
 	HeaderOffset    = "dlt-origin-offset"    //
 	HeaderTimestamp = "dlt-origin-timestamp" // of the record, milliseconds
-	HeaderCut       = "dlt-cut"              // what was left out of a letter that was too large, see cut
+	HeaderCut       = "dlt-cut"              // parts left out of a letter that was too large, see cut
 	HeaderHold      = "dlt-hold"             // with HoldKeys: SHA-256 of the key, a blank, the event's id
 	HeaderWaitsFor  = "dlt-waits-for"        // of class Waiting: id of the event whose letter was open
 
@@ -141,9 +141,9 @@ func tooLarge(err error) bool {
 	return errors.Is(err, kafka.MessageSizeTooLarge) || errors.As(err, &before)
 }
 
-// cut leaves out what makes the letter too large: first the value, then the headers except the event's id, then the
-// key. The header HeaderCut names what was left out: "value", "value,headers", "value,headers,key". cut returns false
-// if nothing remains to be left out.
+// cut leaves out a part of a letter that is too large: first the value, then the headers except the event's id, then
+// the key. The header HeaderCut names these parts: "value", "value,headers", "value,headers,key". cut returns false if
+// nothing remains to be left out.
 func cut(record *kafka.Message) bool {
 	const value, headers, key = "value", "value,headers", "value,headers,key"
 	was := ""

@@ -37,8 +37,8 @@ const (
 	fetchLimit = fetchWait + 10*time.Second
 )
 
-// run sends what it reads until ctx ends or the broker answers that the offset is out of range. An error of another
-// kind is sent, and the fetch is repeated.
+// run sends the steps that it reads until ctx ends or the broker answers that the offset is out of range. An error of
+// another kind is sent, and the fetch is repeated.
 func (f *fetcher) run(ctx context.Context, out chan<- fetched) {
 	defer close(out)
 	for ctx.Err() == nil {
@@ -58,7 +58,7 @@ func (f *fetcher) run(ctx context.Context, out chan<- fetched) {
 		case errors.Is(err, kafka.OffsetOutOfRange):
 			return
 		case err != nil:
-			// The transport would use what it knows of the partition's leader for six seconds more.
+			// The transport would use its cached metadata of the partition's leader for six seconds more.
 			if t, ok := f.client.Transport.(*kafka.Transport); ok {
 				t.CloseIdleConnections()
 			}
@@ -119,9 +119,9 @@ func (f *fetcher) resolve(ctx context.Context) error {
 	return offsets[0].Error
 }
 
-// scan returns what an answer holds from f.at on. The broker names the aborted transactions of the answer: from the
-// first offset of such a transaction on, what its producer wrote in transactions is aborted, up to the marker that ends
-// the transaction (KIP-98).
+// scan returns the steps of an answer from f.at on. The broker names the aborted transactions of the answer: from the
+// first offset of such a transaction on, the records that its producer wrote in transactions are aborted, up to the
+// marker that ends the transaction (KIP-98).
 func (f *fetcher) scan(p *fetch.ResponsePartition) (steps []fetched, err error) {
 	stream, ok := p.RecordSet.Records.(*protocol.RecordStream)
 	if !ok {
@@ -155,7 +155,7 @@ func (f *fetcher) scan(p *fetch.ResponsePartition) (steps []fetched, err error) 
 			if step == nil {
 				break
 			}
-			if step.next <= next { // the batch begins before what was asked for
+			if step.next <= next { // the batch begins before the fetch offset
 				continue
 			}
 			if next = step.next; !handle {

@@ -9,7 +9,7 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// generation commits what its own partitions have finished. The broker refuses the commits of a generation that is
+// generation commits the finished offsets of its own partitions. The broker refuses the commits of a generation that is
 // over.
 type generation struct {
 	c          *Consumer
@@ -85,8 +85,8 @@ func (g *generation) commitOffset(topic string, partition int, next int64) error
 	return g.gen.CommitOffsets(map[string]map[int]int64{topic: {partition: next}})
 }
 
-// commitAll commits at once if no commit is running. What is finished during a commit is part of the next commit. The
-// last commit waits for the running handlers.
+// commitAll commits at once if no commit is running. Offsets that are finished during a commit are part of the next
+// commit. The last commit waits for the running handlers.
 func (g *generation) commitAll(over context.Context) {
 	for {
 		select {

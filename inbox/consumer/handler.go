@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 )
 
-// Handler handles one record. What happens next depends on the error that it returns:
+// Handler handles one record. The next step depends on the error that it returns:
 //
 //   - nil, inbox.ErrDuplicate: the record is done.
 //   - inbox.ErrContended, inbox.ErrNotSent, an error from Unavailable: the record is tried again for as long as it
@@ -40,8 +40,8 @@ func InSQLTx(in *inbox.SQL, handle func(ctx context.Context, tx *sql.Tx, m Messa
 // pingLimit is how long the database may take to show that it is not the cause.
 const pingLimit = 5 * time.Second
 
-// blame marks a failure as Unavailable while the database does not answer: whatever the handler found wrong may be
-// that. The question has a time of its own, because the handler's may be used up.
+// blame marks a failure as Unavailable while the database does not answer, because that may be its cause. The ping has
+// a time limit of its own, because the handler's may be used up.
 func blame(ctx context.Context, err error, ping func(context.Context) error) error {
 	if err == nil || errors.Is(err, inbox.ErrDuplicate) || isPermanent(err) {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// holds is what a partition knows of the keys that it holds: their letters, from the dead-letter topic. A key is held
+// holds has the keys that a partition holds, and their letters from the dead-letter topic. A key is held
 // while it has a letter here. It is pure.
 //
 // A first letter is that of an event that was tried and failed. It ends when the event is read again and handled, or
@@ -25,12 +25,12 @@ type holds struct {
 	keys         map[string][]*held // by keyHash, by the offsets of the letters' records
 	origins      map[string]*held
 	next         map[int]int64  // of the dead-letter topic
-	lost         []*held        // what retention has deleted since the topic was read last
-	from         int64          // where the partition is read on
-	dismissed    map[int64]mark // by the offsets of records from there on; see isDismissed
+	lost         []*held        // letters that retention has deleted since the topic was last read
+	from         int64          // next offset of the partition
+	dismissed    map[int64]mark // by the offsets of records, not before from; see isDismissed
 }
 
-// mark is what was said of a letter.
+// mark is the record that dismissed a letter.
 type mark struct {
 	place
 	id string // see listedID
@@ -64,8 +64,8 @@ func keyHash(key []byte) string {
 // holdOf is the value of HeaderHold.
 func holdOf(m Message) string { return keyHash(m.Key) + " " + m.ID }
 
-// listedID is the id by which dead-letter knows a record's letter: that of the relay where the record has it, although
-// Options.ID may have taken another one.
+// listedID is the id by which dead-letter knows a record's letter: the relay's id if the record has one, although
+// Options.ID may have taken another.
 func listedID(headers []kafka.Header, id string) string {
 	return cmp.Or(first(headers, "id"), first(headers, "ce_id"), id)
 }
@@ -114,8 +114,8 @@ func (h *holds) dismiss(at string, m mark) {
 }
 
 // isDismissed reports whether the letter of the record was dismissed. Its offset was not committed then: the process
-// ended between the letter and the commit, or the group's offset was set back. Another event may be at the offset,
-// where the topic was created again.
+// ended between the letter and the commit, or the group's offset was set back. Another event may be at the offset, if
+// the topic was created again.
 func (h *holds) isDismissed(m Message) bool {
 	mark, ok := h.dismissed[m.Offset]
 	return ok && mark.id == listedID(m.Headers, m.ID)
@@ -163,7 +163,8 @@ func (h *holds) expire(partition int, start int64) {
 	}
 }
 
-// startOver has the topic read from its beginning, since it was created again. What it still holds is found again.
+// startOver makes the next read begin at the start of the topic, which was created again. Letters that it still holds
+// are found again.
 func (h *holds) startOver() {
 	for _, l := range h.origins {
 		l.at = nil
@@ -174,7 +175,7 @@ func (h *holds) startOver() {
 
 // giveUp is called when the topic was read to its end and does not hold a letter that was written. Then it holds no
 // letter that was not read since: its cleanup or an operator has deleted them. The record of a waiting letter may still
-// be where it was.
+// exist.
 func (h *holds) giveUp(sought *held) {
 	for _, l := range h.origins {
 		switch {
@@ -200,7 +201,7 @@ func (h *holds) first(hash string) *held {
 	return nil
 }
 
-// firsts returns the first letters of an event, more than one where a retry has failed.
+// firsts returns the first letters of an event, more than one if a retry has failed.
 func (h *holds) firsts(hash, id string) []*held {
 	var of []*held
 	for _, l := range h.keys[hash] {

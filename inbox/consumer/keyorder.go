@@ -21,8 +21,8 @@ const (
 	markAttempt = "cdc-outbox-retry-attempt"
 )
 
-// loadHeldKeys reads which keys are held, for as long as it takes, and handles what a predecessor has left. Without it
-// the first record might pass a letter of its key. It returns false if the generation is over.
+// loadHeldKeys reads which keys are held, for as long as it takes, and handles the waiting letters that a predecessor
+// has left. Without it the first record might pass a letter of its key. It returns false if the generation is over.
 func (p *partition) loadHeldKeys(work, over context.Context) bool {
 	if p.c.opts.HoldKeys == 0 {
 		return true
@@ -89,7 +89,7 @@ func (p *partition) inOrder(work, over context.Context, m Message) bool {
 			p.logger(m).Warn("the record has a dead letter that was dismissed, so the record is not handled")
 			return true
 		}
-		// Another key's letter may have been waited for, and what was read with it may have freed this key.
+		// A wait for another key's letter may have read the topic and freed this key.
 		if p.holds.released(hash) != nil && !p.drain(work, over, hash) {
 			return false
 		}
@@ -122,8 +122,8 @@ func (p *partition) inOrder(work, over context.Context, m Message) bool {
 	return p.first(work, over, m, hash) && p.drain(work, over, hash)
 }
 
-// first tries an event that none of its key precedes. What letters it had before end here: it is handled, or has a
-// newer letter.
+// first tries an event that no other event of its key precedes. Its earlier letters end here: the event is handled, or
+// has a newer letter.
 func (p *partition) first(work, over context.Context, m Message, hash string) bool {
 	before := p.holds.firsts(hash, m.ID)
 	switch p.deal(work, over, m) {
@@ -143,8 +143,8 @@ func (p *partition) first(work, over context.Context, m Message, hash string) bo
 }
 
 // drain handles the waiting letters of a key that no first letter holds, in the order of their records, until one
-// fails: that is a first letter then. No record of the partition is handled meanwhile, so what comes next comes after
-// them.
+// fails, which is a first letter then. No record of the partition is handled meanwhile, so later records are handled
+// after them.
 func (p *partition) drain(work, over context.Context, hash string) bool {
 	for l := p.holds.released(hash); l != nil; l = p.holds.released(hash) {
 		m, ok := p.reread(over, l)

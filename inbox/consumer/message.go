@@ -41,7 +41,7 @@ func first(headers []kafka.Header, names ...string) string {
 	return ""
 }
 
-// Event returns what the ledger needs to know about the record.
+// Event returns the record's id and source for the ledger.
 func (m Message) Event() inbox.Event {
 	return inbox.Event{ID: m.ID, Source: fmt.Sprintf("%s/%d@%d", m.Topic, m.Partition, m.Offset)}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// Headers of a mark: a record with which cdc-outbox dead-letter says what became of a letter.
+// Headers of a mark: a record in which cdc-outbox dead-letter notes the state of a letter.
 const (
 	markHeader    = "cdc-outbox-retry" // begun, published, withdrawn or dismissed
 	markGroup     = "cdc-outbox-slot"
@@ -32,7 +32,7 @@ type openLetters struct {
 	next    map[int]int64
 }
 
-// place is where a letter is, and the topic that its record was in.
+// place is the position of a letter in the dead-letter topic, and the topic of its record.
 type place struct {
 	partition int
 	offset    int64
@@ -120,15 +120,15 @@ func (c *Consumer) countLetters(ctx context.Context) {
 
 func (l *openLetters) offsets() map[int]int64 { return l.next }
 
-// follower gathers what a dead-letter topic holds.
+// follower takes the records of a dead-letter topic.
 type follower interface {
 	add(m kafka.Message)
-	expire(partition int, start int64) // retention has deleted what was before
-	offsets() map[int]int64            // where to read on
+	expire(partition int, start int64) // retention has deleted the records before start
+	offsets() map[int]int64            // next offsets, by partition
 }
 
-// errShorter reports that the topic ends before what was read of it: it was created again, or a new leader does not
-// know yet how far it is committed.
+// errShorter reports that the topic ends before the offset up to which it was read: it was created again, or a new
+// leader does not know yet how far it is committed.
 var errShorter = errors.New("the topic ends before what was read of it")
 
 // follow reads the dead-letter topic to its present end. With kafka.ReadUncommitted that is the end of all records, and

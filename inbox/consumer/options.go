@@ -27,13 +27,13 @@ type Options struct {
 	// their value only.
 	ID ID
 	// FromEnd starts at the end of a partition for which the group has no offset yet. That end is committed before the
-	// first record is awaited, so what is written from then on is handled, also if the member ends before it has
+	// first record is awaited, so records written from then on are handled, also if the member ends before it has
 	// handled anything. Default: at the beginning.
 	FromEnd bool
 	// AddedInOrder keeps the order of keys when partitions are added to a topic while the group is behind, up to a
 	// multiple of the number before: then keys move to added partitions only. A partition in which the group has
-	// committed nothing waits with its first record until the group has handled what the older partitions held then. So
-	// a new group begins with one partition after the other. No effect with FromEnd. Default: false.
+	// committed nothing waits with its first record until the group has handled the records that the older partitions
+	// held then. So a new group begins with one partition after the other. No effect with FromEnd. Default: false.
 	AddedInOrder bool
 	// Attempts is the limit of how often a record is given to the handler. Default: as often as Budget allows, about
 	// ten times.
@@ -46,9 +46,9 @@ type Options struct {
 	// Default: 100ms and 10s.
 	Pause, MaxPause time.Duration
 	// Healthy distinguishes a bad record from an outage. It is called after each failed attempt. While it returns an
-	// error, the record waits without using up attempts or budget. It is for what the handler needs beside the inbox's
-	// database, which InTx and InSQLTx ask themselves. A handler that knows which call failed returns Unavailable
-	// instead. Default: none, so such an outage that is longer than Budget fills the dead-letter topic.
+	// error, the record waits without using up attempts or budget. It is for dependencies of the handler besides the
+	// inbox's database, which InTx and InSQLTx ask themselves. A handler that knows which call failed returns
+	// Unavailable instead. Default: none, so such an outage that is longer than Budget fills the dead-letter topic.
 	Healthy func(ctx context.Context) error
 	// DeadLetterTopic returns the topic for a record that cannot be handled. It must exist. Default: the record's topic
 	// + ".DLT".
@@ -72,8 +72,8 @@ type Options struct {
 	// Start is called before each attempt. It returns the context for the attempt, for example with a span joined to
 	// the record's traceparent header, and a function that is called with the result of the attempt. Default: none.
 	Start func(ctx context.Context, m Message) (context.Context, func(error))
-	// Logger gets what goes wrong: ids, topics and errors, but no keys and no payloads. The handler's errors are logged
-	// and stored in dead letters unchanged. Default: slog.Default().
+	// Logger gets warnings and errors: ids, topics and errors, but no keys and no payloads. The handler's errors are
+	// logged and stored in dead letters unchanged. Default: slog.Default().
 	Logger *slog.Logger
 	// Metrics counts dead letters and the duplicates that are recognized without the ledger, and shows how far the
 	// group is. For the number of open letters the consumer reads the dead-letter topics. Default: none.

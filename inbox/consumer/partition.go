@@ -139,7 +139,7 @@ func (p *partition) handleStep(work, over context.Context, step fetched) error {
 	return nil
 }
 
-// commitStart commits the partition's end as the place where the group begins, for as long as it takes. Without it, a
+// commitStart commits the partition's end as the group's first offset, for as long as it takes. Without it, a
 // group that begins at the end would begin at a later end after each restart, until it has handled a first record.
 func (p *partition) commitStart(over context.Context) {
 	for over.Err() == nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// awaitOlder waits until the group has handled what the topic's older partitions hold now: the partitions with lower
-// numbers, and all in which the group has begun. It is called with the first record of a partition in which the group
-// has committed nothing: a partition that was added to the topic while the group had a lag. The relay writes to an
-// added partition when everything older is acknowledged. So the ends of the other partitions, read after a record of
-// this partition, are after every earlier event of its key. No two partitions wait for each other: of two partitions
+// awaitOlder waits until the group has handled the records that the topic's older partitions hold now: the partitions
+// with lower numbers, and all in which the group has begun. It is called with the first record of a partition in which
+// the group has committed nothing: a partition that was added to the topic while the group had a lag. The relay writes
+// to an added partition when everything older is acknowledged. So the ends of the other partitions, read after a record
+// of this partition, are after every earlier event of its key. No two partitions wait for each other: of two partitions
 // without an offset, only the partition with the higher number waits.
 func (p *partition) awaitOlder(over context.Context) {
 	var ends map[int]int64
@@ -52,7 +52,7 @@ func passed(committed, ends map[int]int64) bool {
 	return true
 }
 
-// committedOthers returns the group's offsets in the older partitions, -1 where it has none.
+// committedOthers returns the group's offsets in the older partitions, -1 if it has none.
 func (p *partition) committedOthers(over context.Context) (map[int]int64, error) {
 	others, err := p.c.partitionsOf(over, p.topic)
 	if err != nil {

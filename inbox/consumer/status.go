@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 )
 
-// Status is what a consumer is doing.
+// Status is the state of a consumer.
 type Status struct {
 	Group      string            `json:"group"`
 	Generation int32             `json:"generation"` // of the group; 0 before this member has joined
@@ -39,7 +39,7 @@ type PartitionStatus struct {
 // Waits reports whether there is something to handle.
 func (p PartitionStatus) Waits() bool { return p.Lag > 0 || p.EventID != "" }
 
-// members is what the consumer knows of its membership and of its partitions.
+// members is the state of the consumer's membership and of its partitions.
 type members struct {
 	mu         sync.Mutex
 	running    bool
@@ -55,7 +55,7 @@ type progress struct {
 	metrics *inbox.PartitionMetrics
 }
 
-// Status returns what the consumer is doing, at any time.
+// Status returns the consumer's state, at any time.
 func (c *Consumer) Status() Status {
 	c.members.mu.Lock()
 	defer c.members.mu.Unlock()
@@ -69,10 +69,10 @@ func (c *Consumer) Status() Status {
 	return s
 }
 
-// Ready returns nil while the consumer does its work, otherwise what is wrong: Run is not running, the group was not
+// Ready returns nil while the consumer does its work, otherwise the reason: Run is not running, the group was not
 // joined yet or has had no generation for Options.Stall, or a partition in which records wait has made no progress for
-// as long. It is for a readiness probe and for alerts. A liveness probe should not ask it: a restart does not change
-// what a handler waits for.
+// as long. It is for a readiness probe and for alerts. A liveness probe should not ask it: a restart does not repair
+// the system that a handler waits for.
 func (c *Consumer) Ready() error {
 	c.members.mu.Lock()
 	running := c.members.running
@@ -179,14 +179,14 @@ func (p *progress) moved() {
 	p.metrics.Done(s.Progress)
 }
 
-// settled notes where the group begins in the partition.
+// settled notes the group's first offset in the partition.
 func (p *progress) settled(next int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status.Next = next
 }
 
-// looked notes where the partition begins and ends.
+// looked notes the first offset and the end of the partition.
 func (p *progress) looked(first, end int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -50,7 +50,7 @@ type Config struct {
 	Log Log `key:"log"`
 }
 
-// Window bounds what is read from Postgres and not yet acknowledged by Kafka; full means that reading pauses.
+// Window bounds the records that are read from Postgres and not yet acknowledged by Kafka; when full, reading pauses.
 type Window struct {
 	// Maximum number of records in flight.
 	Records int `key:"records" default:"100000"`
@@ -81,7 +81,7 @@ type HTTP struct {
 	StandbyReady bool `key:"standby_ready" default:"false"`
 }
 
-// Log is what the process writes to stderr.
+// Log configures the log on stderr.
 type Log struct {
 	// Lowest level that is written.
 	Level string `key:"level" default:"info" oneof:"debug|info|warn|error"`

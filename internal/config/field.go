@@ -111,7 +111,7 @@ func typeName(t reflect.Type) string {
 	}
 }
 
-// fieldBy returns the fields as a map. Its keys are what name returns for each field.
+// fieldBy returns the fields as a map. Its keys are the results of name.
 func fieldBy(name func(Field) string) map[string]Field {
 	m := make(map[string]Field, len(fields()))
 	for _, f := range fields() {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// layer holds what one source of the configuration sets, by key. Load lays the layers over one another with maps.Copy.
+// layer holds the values that one source of the configuration sets, by key. Load lays the layers over one another with
+// maps.Copy.
 type layer map[string]given
 
 // given is the value of a key as it was written, together with its origin.
@@ -17,7 +18,7 @@ type given struct {
 	Origin Origin
 }
 
-// Origin is where a value came from.
+// Origin is the source of a value.
 type Origin struct {
 	Layer string // "default", "file", "environment", "flag" or "settings"
 	Where string // file:line, variable, flag or "settings"; empty for defaults
@@ -91,7 +92,7 @@ func (g given) maskedText(f Field) string {
 	return quote(text)
 }
 
-// quote leaves out what may be a password in an address: a key that holds an address of another form may hold one.
+// quote leaves out a possible password in an address: a key that holds an address of another form may hold one.
 func quote(s string) string {
 	const longest = 80
 	s = withoutCredentials(s)
@@ -108,7 +109,7 @@ func (g given) problem(f Field, allowed, format string, args ...any) Problem {
 	}
 }
 
-// names returns what name returns for every field.
+// names returns the results of name for all fields.
 func names(name func(Field) string) []string {
 	out := make([]string, 0, len(fields()))
 	for _, f := range fields() {

@@ -112,7 +112,7 @@ func (r *fileReader) entry(key string, line int, value *yaml.Node) {
 	}
 }
 
-// Undecided is the key under which migrate debezium lists what an operator has to decide.
+// Undecided is the key under which migrate debezium lists the decisions that an operator has to make.
 const Undecided = "undecided"
 
 // undecided reports each decision that is left in the list. An item is a text, or a key with a text; then a variable or

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// layerSettings is the origin of what a program sets that embeds the relay.
+// layerSettings is the origin of the settings of a program that embeds the relay.
 const layerSettings = "settings"
 
 // settingsLayer reads such settings. The values are written as in variables; an empty value sets a key to nothing.

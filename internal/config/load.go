@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
-// Options is where the configuration comes from.
+// Options are the sources of the configuration.
 type Options struct {
 	Environ []string       // os.Environ()
 	Flags   *pflag.FlagSet // parsed, with the flags of AddFlags; nil for none
@@ -39,7 +39,7 @@ type Options struct {
 type Loaded struct {
 	Config
 	Origins  map[string]Origin // by key
-	Warnings []string          // what is allowed but unwise, as sentences
+	Warnings []string          // allowed but unwise settings, as sentences
 }
 
 // Load reads all layers. Its error is a *fault.Error of kind Config around Problems, all there are.

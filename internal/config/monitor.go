@@ -40,7 +40,7 @@ type Monitor struct {
 	RunbookURL string `key:"runbook_url" default:"published" example:"self"`
 }
 
-// What monitor.runbook_url may be besides a URL.
+// Values of monitor.runbook_url besides a URL.
 const (
 	RunbookPublished = "published"
 	RunbookSelf      = "self"
@@ -62,7 +62,7 @@ func (l *loader) runbook(text string) {
 func (l *loader) webhook(s Secret) {
 	text, err := s.Read()
 	if !s.IsSet() || err != nil {
-		return // validate has reported what cannot be read
+		return // validate has reported an unreadable file
 	}
 	if u, err := url.Parse(text); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		l.fail("monitor.webhook", "an http:// or https:// URL", "is not a URL that can be posted to")

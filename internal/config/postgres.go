@@ -9,7 +9,7 @@ import (
 
 var slotName = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
 
-// Postgres names the server and what to read from it.
+// Postgres names the server, the slot, the publication and the tables.
 type Postgres struct {
 	// Connection string: a URL or `keyword=value` pairs, also with several hosts. The user needs the `REPLICATION`
 	// attribute. Empty: the `PG*` environment variables (`PGHOST`, `PGUSER`, `PGPASSWORD`, `PGSERVICE`, …) apply.
@@ -171,7 +171,7 @@ func (l *loader) password(p *Postgres) {
 	}
 }
 
-// hotStandby refuses what a hot standby cannot provide, because nothing can be written there.
+// hotStandby refuses settings that a hot standby cannot provide, because nothing can be written there.
 func (l *loader) hotStandby(p *Postgres) {
 	if !p.HotStandby {
 		if p.PrimaryDSN.IsSet() {

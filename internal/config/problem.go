@@ -12,8 +12,8 @@ type Problem struct {
 	Key     string // as it was written: a key, a variable or a flag
 	Where   string // file:line, variable or flag; empty if it is set nowhere
 	Value   string // the value, quoted; empty for secrets and if there is none
-	What    string // what is wrong with it
-	Allowed string // what is allowed; empty if What includes it
+	What    string // the mistake
+	Allowed string // the allowed values; empty if What includes them
 	about   string // key of an open decision, which a variable or a flag settles
 }
 

@@ -15,7 +15,7 @@ var shownDSN = map[string]bool{
 	"target_session_attrs": true, "channel_binding": true, "min_protocol_version": true, "max_protocol_version": true,
 }
 
-// withoutCredentials masks what an address has in front of its host and, in a URL, after its path.
+// withoutCredentials masks the parts of an address in front of its host and, in a URL, after its path.
 func withoutCredentials(text string) string {
 	scheme, rest, isURL := strings.Cut(text, "://")
 	if !isURL {
@@ -152,7 +152,7 @@ func redactKeywords(dsn string) (string, bool) {
 	return strings.Join(out, " "), true
 }
 
-// keywordValue splits the value, quotes and backslashes included, from what follows.
+// keywordValue splits the value, quotes and backslashes included, from the rest.
 func keywordValue(s string) (value, rest string, ok bool) {
 	quoted := strings.HasPrefix(s, "'")
 	for i := 0; i < len(s); i++ {

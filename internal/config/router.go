@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// topicName is what Kafka accepts (org.apache.kafka.common.internals.Topic): 249 characters of these, not . or ..
+// topicName matches the names that Kafka accepts (org.apache.kafka.common.internals.Topic): 249 characters of these,
+// not . or ..
 var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
 // Router configures how a row becomes a record.
@@ -177,7 +178,7 @@ func (l *loader) router(r *Router) {
 	}
 }
 
-// derivedColumns refuses derived columns where a statement needs one of the table.
+// derivedColumns refuses derived columns if a statement needs a column of the table.
 func (l *loader) derivedColumns(r *Router) {
 	derived := func(name string) bool {
 		_, member := r.JSONColumns[name]

@@ -39,8 +39,8 @@ type SASL struct {
 	AWS AWS `key:"aws"`
 }
 
-// OAuth says where the tokens for OAUTHBEARER come from: from the token endpoint of an identity provider, with the
-// grant client_credentials, or from a file. A connection logs in again with a newer token before its session ends.
+// OAuth names the source of the tokens for OAUTHBEARER: the token endpoint of an identity provider, with the grant
+// client_credentials, or a file. A connection logs in again with a newer token before its session ends.
 type OAuth struct {
 	// Address of the token endpoint. The next token is requested before the present token ends. While the endpoint is
 	// down, open connections are used until their sessions end.
@@ -222,7 +222,7 @@ func (o *OAuth) Client() (*http.Client, error) {
 	return &http.Client{Transport: transport}, nil
 }
 
-// What an extension's name and value may be (KIP-342).
+// The allowed names and values of extensions (KIP-342).
 var (
 	extensionName  = regexp.MustCompile(`^[A-Za-z]+$`)
 	extensionValue = regexp.MustCompile(`^[\x21-\x7e \t\r\n]+$`)

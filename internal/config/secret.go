@@ -10,7 +10,7 @@ import (
 // masked is shown in place of a secret.
 const masked = "***"
 
-// maxSecretFile bounds what is read from a secret's file: a wrong path must not load a disk image.
+// maxSecretFile bounds the bytes that are read from a secret's file: a wrong path must not load a disk image.
 const maxSecretFile = 64 << 10
 
 // Secret is a text that can be read but not printed: every way to format it gives "***", or the name of its file.

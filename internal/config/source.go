@@ -25,7 +25,7 @@ var onlyWAL = []string{
 // reads reports whether a key has an effect with this source and this preset.
 func (c *Config) reads(key string) bool { return c.ofOtherSource(key) == "" && c.Router.reads(key) }
 
-// ofOtherSource says why a key has no effect with this source, empty where it has one.
+// ofOtherSource says why a key has no effect with this source; empty: it has one.
 func (c *Config) ofOtherSource(key string) string {
 	polls := c.Source == SourcePolling
 	switch {

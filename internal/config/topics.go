@@ -196,7 +196,8 @@ func (s *settings) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// topics checks what can be checked here. Only the brokers know which settings there are and which values they take.
+// topics makes the checks that need no broker. Only the brokers know which settings there are and which values they
+// take.
 func (l *loader) topics(t *Topics) {
 	l.shape("kafka.topics.partitions", t.Partitions, math.MaxInt32)
 	l.shape("kafka.topics.replication_factor", t.ReplicationFactor, math.MaxInt16)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// validate checks what can be checked without asking Postgres or Kafka.
+// validate makes the checks that need no answer from Postgres or Kafka.
 func (l *loader) validate(c *Config) {
 	l.postgres(&c.Postgres)
 	l.source(c)
@@ -58,7 +58,7 @@ func (l *loader) address(key, s string, listener bool) {
 	}
 }
 
-// warnings returns what is allowed but unwise.
+// warnings returns sentences about allowed but unwise settings.
 func warnings(c *Config) []string {
 	var w []string
 	if c.Kafka.TLS.InsecureSkipVerify {

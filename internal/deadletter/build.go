@@ -29,24 +29,24 @@ type Builder struct {
 
 // Case is one row or record that cannot be published.
 type Case struct {
-	Relation *pgoutput.Relation // of the row; nil where only the record is at hand
+	Relation *pgoutput.Relation // of the row; nil if only the record is known
 	Tuple    pgoutput.Tuple
 
-	ID string // of the event, where the row does not have it: a logical message that cannot be read
+	ID string // of the event, if the row does not have it: a logical message that cannot be read
 
-	Record *router.Record // as it should have been published, in its partition; nil where it could not be made
+	Record *router.Record // as it should have been published, in its partition; nil if it could not be made
 
 	Position   []byte    // of the row, as in the header
 	CommitTime time.Time // zero: unknown
 	Reason     router.Reason
 	Detail     string
 	Table      string // empty: the relation's, or unknown
-	Bytes      int    // of a record that is too large, and what its topic takes; 0: not about sizes
+	Bytes      int    // of a record that is too large, and its topic's limit; 0: not about sizes
 	Limit      int
 }
 
 // Refused is the case of a record that a broker refuses after the producer took it, when the row is no longer in
-// memory. The record's table is known only where there is a single table.
+// memory. The record's table is known only if there is a single table.
 func Refused(rec *router.Record, reason router.Reason, size, limit int, tables []identifier.Table) *Case {
 	c := &Case{
 		Record: rec, Reason: reason, Bytes: size, Limit: limit,
@@ -82,7 +82,7 @@ type letter struct {
 	cut []string
 }
 
-// newLetter fills what all letters have.
+// newLetter fills the headers that all letters have, and the key.
 func (b *Builder) newLetter(c *Case, now time.Time) *letter {
 	l := &letter{out: &router.Record{Topic: b.Topic, Partition: -1, Timestamp: now.UnixMilli()}}
 	id, eventType, key := c.identity(b)
@@ -199,7 +199,7 @@ func (c *Case) table() string {
 	return c.Table
 }
 
-// identity returns id, type and key, nil for what is NULL or not there.
+// identity returns id, type and key, each nil if it is NULL or absent.
 func (c *Case) identity(b *Builder) (id, eventType, key []byte) {
 	if columns := b.Columns; c.Relation != nil {
 		if id = c.column(columns.ID); id == nil && c.ID != "" {

@@ -32,7 +32,7 @@ const (
 
 	waiting = "waiting" // class of an event that was not tried, because a letter of its key was open
 
-	unclassified = "failed" // a letter of before there were classes
+	unclassified = "failed" // a letter that is older than the classes
 )
 
 // Classes are the reasons of consumers' letters.
@@ -40,7 +40,7 @@ func Classes() []string {
 	return []string{"no_id", "permanent", "exhausted", "unfinished", waiting, unclassified}
 }
 
-// Source is where the record of a consumer's letter was.
+// Source is the position and timestamp of the record in a consumer's letter.
 type Source struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`

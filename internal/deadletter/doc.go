@@ -6,7 +6,7 @@
 //
 // A row that cannot be routed is kept as a row: its payload is the letter's value, its other columns are in a header,
 // so that a retry can correct a column and route the row as if it came from the log. A record that Kafka refused is
-// kept as a record: its value is the letter's value, its headers are in headers with a prefix. Where neither fits into
+// kept as a record: its value is the letter's value, its headers are in headers with a prefix. If neither fits into
 // the dead-letter topic, a pointer says which row of which table it was.
 //
 // # Bounds

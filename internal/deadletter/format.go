@@ -6,7 +6,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// HeaderRetried marks a record that was a dead letter; its value is when it was retried.
+// HeaderRetried marks a record that was a dead letter; its value is the time of the retry.
 const HeaderRetried = "retried"
 
 // Names of headers. Every record has id, type and position; all other names have the prefix.
@@ -23,22 +23,22 @@ const (
 	headerTable      = prefix + "table"
 	headerSlot       = prefix + "slot"
 	headerCommitTime = prefix + "commit-time"
-	headerTopic      = prefix + "topic"     // the intended one, where it is known
+	headerTopic      = prefix + "topic"     // the intended one, if it is known
 	headerKey        = prefix + "key"       // present, absent or cut
 	headerBytes      = prefix + "bytes"     // size of a record that is too large
-	headerLimit      = prefix + "limit"     // and what its topic takes
+	headerLimit      = prefix + "limit"     // and the limit of its topic
 	headerTimestamp  = prefix + "timestamp" // of the intended record, in milliseconds
-	headerCut        = prefix + "cut"       // what was cut or left out
+	headerCut        = prefix + "cut"       // parts that were cut or left out
 	headerIDHash     = prefix + "id-sha256" // of an id that was cut, hexadecimal: the row can still be found by it
-	headerPartition  = prefix + "partition" // of the intended record, where it is not the key's
+	headerPartition  = prefix + "partition" // of the intended record, if it is not the key's
 	headerRow        = prefix + "row"       // the row but for its payload, JSON
 	headerOriginal   = prefix + "header-"   // a header of the intended record
 
-	headerRetry   = prefix + "retry"         // marker: begun, published or withdrawn
+	headerRetry   = prefix + "retry"         // marker: begun, published, withdrawn or dismissed
 	headerAttempt = prefix + "retry-attempt" // marker: which of several
 )
 
-// Kind is what a letter's value is.
+// Kind is the content of a letter's value.
 type Kind string
 
 const (
@@ -47,7 +47,7 @@ const (
 	KindPointer Kind = "pointer" // JSON that names the row
 )
 
-// Key says what became of the key.
+// Values of headerKey.
 const (
 	keyPresent = "present"
 	keyAbsent  = "absent"
@@ -98,7 +98,7 @@ func find(headers []router.Header, name string) ([]byte, bool) {
 	return nil, false
 }
 
-// EventID is the id among a record's headers, short enough for a line of the log; empty where there is none.
+// EventID is the id among a record's headers, short enough for a line of the log; empty if there is none.
 func EventID(headers []router.Header) string {
 	for _, name := range []string{headerID, "ce_id"} {
 		if v, ok := find(headers, name); ok {
@@ -109,7 +109,7 @@ func EventID(headers []router.Header) string {
 	return ""
 }
 
-// EventType is the event's type among a record's headers, short enough for a line; empty where there is none.
+// EventType is the event's type among a record's headers, short enough for a line; empty if there is none.
 func EventType(headers []router.Header) string {
 	for _, name := range []string{headerType, "ce_type"} {
 		if v, ok := find(headers, name); ok {
@@ -120,7 +120,7 @@ func EventType(headers []router.Header) string {
 	return ""
 }
 
-// Position is the position among a record's headers, nil where there is none.
+// Position is the position among a record's headers, nil if there is none.
 func Position(headers []router.Header) []byte {
 	v, _ := find(headers, headerPosition)
 	return v

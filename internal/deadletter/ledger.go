@@ -7,7 +7,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// State is what is known of a letter's retries.
+// State is the known result of a letter's retries.
 type State string
 
 const (
@@ -17,7 +17,8 @@ const (
 	Interrupted State = "interrupted" // a retry began and did not say how it ended: the record may have been published
 )
 
-// Mark is what a retry says in the dead-letter topic: Begun before it publishes the record, then one of the others.
+// Mark is the progress that a retry writes to the dead-letter topic: Begun before it publishes the record, then one of
+// the others.
 type Mark string
 
 const (
@@ -50,7 +51,7 @@ type attempt struct {
 	at        int64 // offset of the last mark
 }
 
-// identity is what makes two records the same letter. The owner is a slot or a consumer group.
+// identity is the same in all copies of a letter. The owner is a slot or a consumer group.
 type identity struct{ owner, position, id string }
 
 // Ledger gathers the dead-letter topic's records, in any order of partitions.
@@ -148,8 +149,7 @@ func (l *Ledger) applyMark(r *Record, mark Mark) {
 	e.State = e.stateOfAttempts()
 }
 
-// holdKey takes a letter that holds its key. Its event was tried after what was said of the letters before, and holds
-// its key again.
+// holdKey takes a letter that holds its key. Its event was tried after the earlier marks, and holds its key again.
 func (e *Entry) holdKey(r *Record) {
 	if e.holds == nil {
 		e.holds = map[int32]int64{}
@@ -228,7 +228,7 @@ func (l *Ledger) Entries() []*Entry {
 	return out
 }
 
-// MarkRecord is the record that says what became of a retry. It lies in the letter's partition.
+// MarkRecord is the record of a mark. It lies in the letter's partition.
 func (e *Entry) MarkRecord(topic, attempt string, mark Mark, now time.Time) *router.Record {
 	return &router.Record{
 		Topic: topic, Partition: e.Partition, Key: []byte(e.Position), Value: []byte(mark), Timestamp: now.UnixMilli(),

@@ -21,7 +21,7 @@ type Record struct {
 	Headers    []router.Header
 }
 
-// Summary is what a letter says of itself. It holds nothing of the payload.
+// Summary is the content of a letter's headers. It holds nothing of the payload.
 type Summary struct {
 	Kind            Kind      `json:"kind"`
 	ID              string    `json:"id"` // empty: NULL
@@ -49,7 +49,7 @@ type Summary struct {
 type Letter struct {
 	Summary
 	HasID  bool
-	IDHash string // of an id that was cut; empty where it was not
+	IDHash string // of an id that was cut; empty if it was not
 
 	Row *Row // of KindRow
 

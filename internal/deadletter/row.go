@@ -15,7 +15,7 @@ type Row struct {
 	Table   string   `json:"table"`
 	Columns []Column `json:"columns"`
 
-	// Incomplete: columns were left out, or the row was not what its table says.
+	// Incomplete: columns were left out, or the row has another number of columns than its table.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
@@ -46,7 +46,7 @@ const (
 
 const oidBytea = 17 // src/include/catalog/pg_type.dat
 
-// newRow takes a row apart. value is its payload, nil where that is NULL or not there; it belongs to the caller.
+// newRow takes a row apart. value is its payload, nil if that is NULL or absent; it belongs to the caller.
 func newRow(rel *pgoutput.Relation, tuple pgoutput.Tuple, payload string) (row *Row, value []byte) {
 	row = &Row{
 		OID: rel.OID, Schema: clipString(rel.Namespace, maxTable), Table: clipString(rel.Name, maxTable),

@@ -12,18 +12,18 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 )
 
-// Shown is what dead-letter show prints of a letter, as JSON or as text.
+// Shown is the output of dead-letter show for a letter, as JSON or as text.
 type Shown struct {
 	*Entry
 	ValueBytes int      `json:"value_bytes"`
 	Content    *Content `json:"content,omitempty"` // with --payload
 }
 
-// Content is what the application wrote.
+// Content is the data that the application wrote.
 type Content struct {
 	Key         *string       `json:"key"`
 	Value       *string       `json:"value"`
-	ValueBase64 []byte        `json:"value_base64,omitempty"` // where the value is not a text
+	ValueBase64 []byte        `json:"value_base64,omitempty"` // if the value is not a text
 	Row         *Row          `json:"row,omitempty"`
 	Headers     []ShownHeader `json:"headers,omitempty"`
 }
@@ -101,7 +101,7 @@ func (s *Shown) Text() string {
 	return b.String()
 }
 
-// writeContent prints what the application wrote, without what a terminal would obey.
+// writeContent prints the application's data, without control characters for a terminal.
 func writeContent(b *strings.Builder, c *Content) {
 	value := func(v *string) string {
 		if v == nil {

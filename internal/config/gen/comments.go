@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 )
 
-// width is the longest line of what is written.
+// width is the length of the longest line in the generated files.
 const width = 120
 
 // fieldDocs returns the comment above the field of each key and section, by key. A comment is one line.

@@ -1,6 +1,6 @@
-// Command gen writes what is derived from the comments above the configuration's fields: docs/configuration.md, the
-// JSON Schema docs/configuration.schema.json, and docs_gen.go, which holds the comments for the help of the program,
-// because the source is not there when it runs. go generate ./internal/config runs it.
+// Command gen writes the files that are derived from the comments above the configuration's fields:
+// docs/configuration.md, the JSON Schema docs/configuration.schema.json, and docs_gen.go, which holds the comments for
+// the help of the program, because the source is not there when it runs. go generate ./internal/config runs it.
 package main
 
 import (

@@ -24,7 +24,7 @@ const (
 		`[fF][aA][lL][sS][eE]|[nN][oO]|[oO][fF][fF]|[fFnN0])$`
 )
 
-// schema returns docs/configuration.schema.json, the JSON Schema of the file. It refuses what is wrong by its shape: an
+// schema returns docs/configuration.schema.json, the JSON Schema of the file. It refuses mistakes of shape: an
 // unknown key, a value that is not allowed, a unit that does not exist. The loader checks more.
 func schema(docs map[string]string) ([]byte, error) {
 	top := section(docs, "")
@@ -70,7 +70,7 @@ func key(f config.Field, doc string) object {
 	return s
 }
 
-// values says what the key takes. A scalar may be written with or without quotes.
+// values is the schema of the values of a key. A scalar may be written with or without quotes.
 func values(f config.Field) object {
 	text := func(pattern string) object { return object{"type": "string", "pattern": pattern} }
 	nothing := object{"type": null}

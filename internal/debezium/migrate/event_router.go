@@ -146,8 +146,8 @@ func topicRegex(m *migration, _, value string) outcome {
 var namedGroup = regexp.MustCompile(`\(\?<([A-Za-z][A-Za-z0-9]*)>`)
 
 // notGroup returns the first placeholder of the replacement that is not a group of the router's expression, like
-// ${routedByValue}; empty where all are. Connect takes only names with a provider for placeholders: there ${name} is a
-// group for Debezium also where the expression has none of the name, and this program refuses it at the start.
+// ${routedByValue}; empty if all are. Connect takes only names with a provider for placeholders: there ${name} is a
+// group for Debezium even if the expression has none of the name, and this program refuses it at the start.
 func (m *migration) notGroup(replacement string) string {
 	expression := m.in.value("transforms." + m.router + ".route.topic.regex")
 	if expression == "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/properties"
 )
 
-// Form is what kind of file the options came from.
+// Form is the kind of file that the options came from.
 type Form string
 
 const (
@@ -24,7 +24,7 @@ const (
 // Server lose their prefixes.
 type Input struct {
 	Form    Form
-	Name    string // of the connector, where it has one
+	Name    string // of the connector, if it has one
 	Options []Option
 }
 
@@ -98,7 +98,7 @@ func (in *Input) Worker(data []byte) error {
 const unused = "converter.unused."
 
 // setAside renames the options of converters that the connector leaves to the worker: Connect reads the options of a
-// converter where it finds its class, and nowhere else (Plugins.newConverter).
+// converter only in the configuration that names its class (Plugins.newConverter).
 func (in *Input) setAside() {
 	for i, o := range in.Options {
 		if class, option, ok := cutConverter(o.Name); ok && option != "" && !in.has(class) {
@@ -199,7 +199,7 @@ func parseJSON(data []byte) (*Input, error) {
 	return in, nil
 }
 
-// scalar accepts what Connect accepts: strings, and numbers and booleans as their text.
+// scalar accepts the same values as Connect: strings, and numbers and booleans as their text.
 func scalar(raw json.RawMessage) (string, error) {
 	var text string
 	if err := json.Unmarshal(raw, &text); err == nil {
@@ -211,7 +211,7 @@ func scalar(raw json.RawMessage) (string, error) {
 	return string(raw), nil
 }
 
-// plainJSON drops what could quote the file, which may hold a password.
+// plainJSON drops texts that could quote the file, which may hold a password.
 func plainJSON(err error) error {
 	var at *json.SyntaxError
 	if errors.As(err, &at) {

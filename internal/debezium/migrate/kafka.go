@@ -41,7 +41,7 @@ func topicNumber(key string) func(*migration, string, string) outcome {
 
 const topicsConfig = "kafka.topics.config"
 
-// topicConfig judges what else there is under topic.creation.default: settings of topics.
+// topicConfig judges the other options under topic.creation.default: settings of topics.
 func topicConfig(m *migration, name, value string) outcome {
 	config, _ := m.out[topicsConfig].(map[string]string)
 	if config == nil {
@@ -65,7 +65,7 @@ func topicGroup(_ *migration, name, _ string) outcome {
 // jaasUser finds a name that is written without escapes.
 var jaasUser = regexp.MustCompile(`username\s*=\s*(?:"([^"\\]*)"|'([^'\\]*)'|([^\s;"'\\]+)[\s;])`)
 
-// kafka settles what several options say together.
+// kafka combines the options of the SASL login.
 func (m *migration) kafka() {
 	if m.out["kafka.sasl.mechanism"] == nil {
 		return

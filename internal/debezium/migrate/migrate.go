@@ -19,7 +19,7 @@ type migration struct {
 	file   string // that the configuration goes to, as a word of the shell
 }
 
-// Translate accounts for the input. file, which may be empty, is where the configuration will be.
+// Translate accounts for the input. file, which may be empty, names the future configuration file.
 func Translate(in *Input, file string) *Report {
 	m := &migration{
 		in: in, file: configFile(file), out: settings{}, notes: map[string]string{},
@@ -65,7 +65,7 @@ func (m *migration) unresolved(o Option, e Entry) Entry {
 			return e
 		}
 	}
-	if e.Key != topicsConfig { // which holds what other options say; topicConfig adds no placeholder
+	if e.Key != topicsConfig { // which holds the values of other options; topicConfig adds no placeholder
 		delete(m.out, e.Key)
 	}
 	next := "Put it into the configuration by hand."

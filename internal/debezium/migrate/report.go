@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Verdict is what becomes of an option.
+// Verdict is the result for an option.
 type Verdict string
 
 const (
@@ -19,8 +19,8 @@ const (
 
 // Entry accounts for one option.
 type Entry struct {
-	Option  string  `json:"option"`          // as in the file; followed by "(not given)" where a default decides
-	Value   string  `json:"value,omitempty"` // masked where it may be a secret
+	Option  string  `json:"option"`          // as in the file; followed by "(not given)" if a default decides
+	Value   string  `json:"value,omitempty"` // masked if it may be a secret
 	Verdict Verdict `json:"verdict"`
 	Key     string  `json:"key,omitempty"`
 	Note    string  `json:"note,omitempty"`
@@ -65,7 +65,7 @@ func maskedValue(name, value string, known bool) string {
 	return assigned.ReplaceAllString(userinfo.ReplaceAllString(value, "://***@"), "$1***")
 }
 
-// explain describes where the value of a placeholder is.
+// explain describes the place of a placeholder's value.
 func explain(value string) string {
 	inner := strings.TrimSuffix(strings.TrimPrefix(placeholder.FindString(value), "${"), "}")
 	provider, rest, qualified := strings.Cut(inner, ":")

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// outcome is what a rule says about an option.
+// outcome is a rule's result for an option.
 type outcome struct {
 	verdict Verdict
 	key     string
 	note    string
 }
 
-// rule says what becomes of the options that it names. Rules are in tables; the first that fits an option decides.
+// rule judges the options that it names. Rules are in tables; the first that fits an option decides.
 type rule struct {
 	options string                                // names, separated by white space; * is any text
 	when    func(m *migration, value string) bool // the values that the rule is for, nil for all

@@ -11,8 +11,8 @@ const (
 )
 
 // connectorRules judges the connector's options: the options of Debezium's PostgresConnectorConfig,
-// RelationalDatabaseConnectorConfig, CommonConnectorConfig and what they include, and Kafka Connect's own. A test
-// compares them with a list of all names.
+// RelationalDatabaseConnectorConfig, CommonConnectorConfig and the options that they include, and Kafka Connect's own.
+// A test compares them with a list of all names.
 var connectorRules = slices.Concat(connectRules, connectionRules, replicationRules, snapshotRules, captureRules,
 	columnRules, topicRules, processRules)
 
@@ -93,7 +93,7 @@ var storageRules = []rule{{
 	verdict: Without, note: "It concerns the topics in which Connect keeps its own state.",
 }}
 
-// processRules judges what Debezium does in its process: signals, notifications, metrics, batches, retries.
+// processRules judges the options of Debezium's process: signals, notifications, metrics, batches, retries.
 var processRules = []rule{
 	{
 		options: `signal.data.collection signal.enabled.channels signal.poll.interval.ms signal.emit.failure.max.retries

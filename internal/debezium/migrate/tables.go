@@ -12,8 +12,8 @@ import (
 // mostly such ones.
 var plainTable = regexp.MustCompile(`^([\p{L}\p{N}_$ -]+)(?:\\?\.|\[\.\])([\p{L}\p{N}_$ -]+)$`)
 
-// unquotedName is what postgres.tables takes without quotes. Debezium does not distinguish upper case here, so a name
-// in upper case stays as it is.
+// unquotedName matches a name that postgres.tables takes without quotes. Debezium does not distinguish upper case here,
+// so a name in upper case stays as it is.
 var unquotedName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{N}_$]*$`)
 
 func asName(name string) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// The codes of causes besides slotmonitor's and the kinds of what the connector waits for in Kafka (broker_unreachable,
+// The codes of causes besides slotmonitor's and the kinds of waits for Kafka (broker_unreachable,
 // topic_missing, ...).
 const (
 	SlotMissing         = "slot_missing"         // the server has no such slot
@@ -42,13 +42,13 @@ const PhysicalStandbys = "physical_standbys"
 const (
 	// manyRows make a transaction worth naming: fewer have passed before an operator has read the sentence.
 	manyRows = 10_000
-	// soonAcked is within what Kafka acknowledges when all is well.
+	// soonAcked is the time within which Kafka acknowledges when all is well.
 	soonAcked = 2 * time.Second
 	// backlog is more log than a reader that keeps up leaves unconfirmed between two keepalives.
 	backlog = 16 << 20
 )
 
-// Cause says what the slot waits for: the first thing on a row's path that does not let it pass. slot is nil where
+// Cause returns the cause of the slot's wait: the first thing on a row's path that does not let it pass. slot is nil if
 // there is none or nothing is known of it.
 func Cause(st relay.Account, slot *slotmonitor.Slot, now time.Time) alert.Cause {
 	for _, of := range []func(relay.Account, *slotmonitor.Slot, time.Time) (alert.Cause, bool){
@@ -150,7 +150,7 @@ func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Caus
 	return c, true
 }
 
-// otherReader says who reads the slot where no connector answers here, and why none does.
+// otherReader says who reads the slot if no connector answers here, and why none does.
 func otherReader(slot *slotmonitor.Slot, why string) string {
 	r := slot.Reader
 	if r == nil || r.Application != "cdc-outbox/"+slot.Name {
@@ -174,7 +174,7 @@ func startFirst(c alert.Cause) alert.Cause {
 	return c
 }
 
-// Holder says who holds the slot that a standing-by instance waits for, and what happens when the holder ends.
+// Holder names the holder of a waiting instance's slot, and says when the instance takes over.
 func Holder(st relay.Account, slot *slotmonitor.Slot) string {
 	if slot == nil || !slot.Active {
 		return sentence(st.State.Reason)
@@ -224,7 +224,7 @@ func large(st relay.Account, _ *slotmonitor.Slot, now time.Time) (alert.Cause, b
 	}, true
 }
 
-// committed is when the oldest transaction that is not confirmed was.
+// committed is the commit time of the oldest transaction that is not confirmed.
 func committed(st relay.Account, now time.Time) *time.Time {
 	if st.OldestUnconfirmedSeconds <= 0 {
 		return nil

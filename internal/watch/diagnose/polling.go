@@ -24,7 +24,7 @@ func PollingRules() []string {
 // BacklogLimits are the ages of the oldest unpublished row at which an alert fires.
 type BacklogLimits struct{ Warn, Critical time.Duration }
 
-// Backlog judges what is not published yet. A check that failed is not a finding: the alert stays as it was.
+// Backlog judges the rows that are not published yet. A check that failed is not a finding: the alert stays as it was.
 func Backlog(b relay.Backlog, limits BacklogLimits, now alert.Level) alert.Finding {
 	f := alert.Finding{Alert: BacklogOld}
 	if b.Oldest == nil {

@@ -48,7 +48,8 @@ type Relay struct {
 	lostAt time.Time
 }
 
-// Judge applies every rule. misfit is what an operator has to fix in the publication, nil when all tables are in it.
+// Judge applies every rule. misfit is the error that an operator has to fix in the publication, nil when all tables are
+// in it.
 func (r *Relay) Judge(st relay.Account, misfit error, now time.Time) []alert.Finding {
 	return []alert.Finding{
 		unconfirmed(st), rowHalted(st), r.deadLetters(st, now), streamSilent(st, now), tableUnpublished(misfit),
@@ -84,7 +85,7 @@ func rowHalted(st relay.Account) alert.Finding {
 	return f
 }
 
-// deadLetters counts from when it first looked: an earlier count was reported by the process that looked then.
+// deadLetters begins at zero, as the counters do: an earlier process has reported its own dead letters.
 func (r *Relay) deadLetters(st relay.Account, now time.Time) alert.Finding {
 	f := alert.Finding{Alert: DeadLetters}
 	lost := st.Counts.DeadLettered + st.Counts.Skipped
@@ -132,7 +133,7 @@ func streamSilent(st relay.Account, now time.Time) alert.Finding {
 	return f
 }
 
-// tableUnpublished leaves out what is wrong with the slot, which has alerts of its own.
+// tableUnpublished leaves out errors of the slot, which has alerts of its own.
 func tableUnpublished(misfit error) alert.Finding {
 	f := alert.Finding{Alert: TableUnpublished}
 	var known *fault.Error

@@ -1,5 +1,5 @@
 // Package page is the page at /: embedded HTML, scripts and styles that ask this process for its figures once a second,
-// and a history of the last fifteen minutes, day and month, so that the page shows what led to the present state.
+// and a history of the last fifteen minutes, day and month, so that the page shows how the present state came about.
 //
 // The history is three rings of fixed size, in seconds, minutes and hours, for the relay and for each slot. It is in
 // memory only, and ends with the process. Once a second the goroutine of Run reads figures that exist anyway; no

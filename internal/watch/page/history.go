@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// maxSlots is for how many slots a history is kept, 98 KB each. The page shows further ones without a chart.
+// maxSlots is the number of slots with a history, 98 KB each. The page shows further ones without a chart.
 const maxSlots = 64
 
 // Relay is one sample of the relay.
@@ -30,7 +30,7 @@ type Slot struct {
 	Retained, Unconfirmed int64
 }
 
-// relayPoint and slotPoint are what is kept of a second, and of a minute or an hour.
+// relayPoint and slotPoint are the figures that are kept of a second, and of a minute or an hour.
 type relayPoint struct {
 	rate, p50, p99, oldest float32 // NaN: not known
 	records                int32
@@ -81,7 +81,7 @@ func newHistory(id string, withRelay bool) *history {
 	return h
 }
 
-// add takes one sample; relay is nil where there is none.
+// add takes one sample; relay is nil if there is none.
 func (h *history) add(now time.Time, relay *Relay, slots []Slot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,7 +124,7 @@ func (h *history) addRelay(now time.Time, r *Relay) {
 	h.relay.add(h.tick, now, p)
 }
 
-// since parses what appendJSON gave as next. What it does not know is the beginning.
+// since parses appendJSON's next. An unknown one means the beginning.
 func (h *history) since(next string) uint64 {
 	id, tick, _ := strings.Cut(next, "-")
 	n, err := strconv.ParseUint(tick, 10, 64)
@@ -134,7 +134,7 @@ func (h *history) since(next string) uint64 {
 	return n
 }
 
-// appendJSON writes what came after next in one span as the members of an object.
+// appendJSON writes the samples of one span after next, as the members of an object.
 func (h *history) appendJSON(b []byte, span, next string) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -62,7 +62,7 @@ func (t *tier[T]) add(tick uint64, now time.Time, second T) {
 	o.tick = tick
 }
 
-// last returns the open sample, where it has figures that came after the tick.
+// last returns the open sample if it has figures that came after the tick.
 func (t *tier[T]) last(tick uint64) *sample[T] {
 	if t.open.at.IsZero() || t.open.tick <= tick {
 		return nil
@@ -91,7 +91,7 @@ func (t *tiers[T]) add(tick uint64, now time.Time, second T) {
 	t.hours.add(tick, now, second)
 }
 
-// appendJSON writes what came after the tick in one tier.
+// appendJSON writes the samples of one tier after the tick.
 func (t *tiers[T]) appendJSON(b []byte, of string, tick uint64, columns []column[T]) []byte {
 	r, last := &t.seconds, (*sample[T])(nil)
 	switch of {

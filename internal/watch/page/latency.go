@@ -8,7 +8,7 @@ type buckets struct {
 	counts []uint64
 }
 
-// since is what came after an earlier reading of the same histogram.
+// since returns the counts that came after an earlier reading of the same histogram.
 func (b buckets) since(before buckets) buckets {
 	d := buckets{b.bounds, make([]uint64, len(b.counts))}
 	for i, n := range b.counts {
@@ -20,8 +20,8 @@ func (b buckets) since(before buckets) buckets {
 	return d
 }
 
-// quantile computes what Prometheus' histogram_quantile computes from the same buckets: linear within a bucket, and
-// beyond the last bound that bound. It is NaN where nothing was counted.
+// quantile computes the same value as Prometheus' histogram_quantile: linear within a bucket, and beyond the last bound
+// that bound. It is NaN if nothing was counted.
 func (b buckets) quantile(q float64) float64 {
 	if len(b.counts) == 0 || b.counts[len(b.counts)-1] == 0 || len(b.bounds) != len(b.counts)-1 || len(b.bounds) == 0 {
 		return math.NaN()

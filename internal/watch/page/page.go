@@ -11,7 +11,7 @@ import (
 // Every is the time between two samples.
 const Every = time.Second
 
-// Config says where the figures come from. The functions are called from Run's goroutine.
+// Config has the sources of the figures. The functions are called from Run's goroutine.
 type Config struct {
 	Relay func() Relay  // nil: this process relays nothing, as the command monitor
 	Slots func() []Slot // required: as of the last sample of the server
@@ -24,7 +24,7 @@ type Config struct {
 	Runbook http.Handler // answers for /runbook/; nil: nothing does
 }
 
-// Page serves the page and remembers what it shows. Its handlers may be used before and after Run.
+// Page serves the page and keeps its history. Its handlers may be used before and after Run.
 type Page struct {
 	cfg     Config
 	started time.Time
@@ -72,7 +72,8 @@ func (p *Page) sample(now time.Time) {
 	p.history.add(now, relay, p.cfg.Slots())
 }
 
-// answer gives the samples after the given one, or all, with what the page must know besides /status to show them.
+// answer gives the samples after the given one, or all, with the values that the page needs besides /status to show
+// them.
 func (p *Page) answer(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("span")
 	span, ok := spans[name]

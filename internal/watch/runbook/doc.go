@@ -2,5 +2,5 @@
 // to its sections.
 //
 // The HTML is rendered from Markdown that is compiled in, once, on the first request. It has the section names that
-// GitHub gives the published page, so links differ only in what precedes the "#".
+// GitHub gives the published page, so links differ only in the part before the "#".
 package runbook

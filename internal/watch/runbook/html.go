@@ -46,7 +46,7 @@ const (
 `
 )
 
-// Handler serves the runbook. Which methods and paths lead to it, and with which security headers, is up to the caller.
+// Handler serves the runbook. The caller decides which methods and paths lead to it, and with which security headers.
 func Handler() http.Handler {
 	page := sync.OnceValues(func() ([]byte, error) { return render(docs.Runbook) })
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -60,7 +60,7 @@ func Handler() http.Handler {
 	})
 }
 
-// render leaves raw HTML out, which is what the renderer does unless it is asked otherwise.
+// render leaves raw HTML out, the renderer's default.
 func render(source []byte) ([]byte, error) {
 	md := goldmark.New(
 		goldmark.WithExtensions(extension.Table),
@@ -78,7 +78,7 @@ func render(source []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// publish makes links to other pages lead to where these are published: the process serves only this one.
+// publish makes links to other pages lead to their published URLs: the process serves only this one.
 func publish(n ast.Node, entering bool) (ast.WalkStatus, error) {
 	if l, ok := n.(*ast.Link); ok && entering {
 		if to := string(l.Destination); !strings.HasPrefix(to, "#") && !strings.Contains(to, "://") {

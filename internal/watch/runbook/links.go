@@ -1,11 +1,11 @@
 package runbook
 
-// Published is where the documentation publishes the runbook, and the other pages beside it.
+// Published is the URL of the published runbook. The other pages are beside it.
 const Published = publishedPages + "runbook.md"
 
 const publishedPages = "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/"
 
-// Path is where a process serves the runbook, relative to its page.
+// Path is the path at which a process serves the runbook, relative to its page.
 const Path = "runbook/"
 
 // Section returns the URL of a section of the runbook at base. The name of an alert is the name of its section.
