@@ -25,19 +25,19 @@
 //  3. Ack each fresh ticket exactly once, after all in-sync replicas have the record, never on an error. Do not produce
 //     a row that is not fresh, and do not Ack it.
 //  4. Report Confirmed, and nothing else, as the flush and apply position of every status update, as often as asked;
-//     never 0. The write position may be what was received. A keepalive that comes while something is outstanding is
-//     not remembered, and once the write position has reached its WAL end Postgres sends the next one only after half
-//     of wal_sender_timeout (never, where that is 0): when the last ack has come and Confirmed is still lower than what
-//     was received, ask for a keepalive (reply requested).
+//     never 0. The write position may be the received position. A keepalive that comes while something is outstanding
+//     is not remembered, and once the write position has reached its WAL end Postgres sends the next one only after
+//     half of wal_sender_timeout (never, if that is 0): when the last ack has come and Confirmed is still lower than
+//     the received position, ask for a keepalive (reply requested).
 //  5. When the stream breaks, call Resume after its last message and before the first of the next, and start the next
 //     at Confirmed, read when the old one is over. Acks may arrive all the while. A fresh row must reach the producer
 //     even when the stream breaks in between, or be taken back: after Resume it is not fresh.
 //  6. Keep the tracker for as long as the log has the same system identifier and timeline. When either changes, close
-//     the stream, let the producer drain or drop what it holds, and Rewind.
+//     the stream, let the producer drain or drop its records, and Rewind.
 //  7. Treat any error as the end of the process' right to move the slot: stop, and say so. The state is unchanged by a
 //     failed call, but going on would be a guess.
-//  8. Bound what is in flight with Window: acquire before producing, release when acknowledged. The tracker's memory is
-//     then bounded too, by one entry for each transaction with an unacknowledged row. What a crash repeats is not
-//     bounded: after one row that Kafka does not take, others go on. Waiting before Begin while Unconfirmed is too high
-//     bounds that as well; waiting inside a transaction could wait for its own Commit.
+//  8. Bound the records in flight with Window: acquire before producing, release when acknowledged. The tracker's
+//     memory is then bounded too, by one entry for each transaction with an unacknowledged row. The number of rows that
+//     a crash repeats is not bounded: after one row that Kafka does not take, others go on. Waiting before Begin while
+//     Unconfirmed is too high bounds that as well; waiting inside a transaction could wait for its own Commit.
 package offsets

@@ -8,8 +8,8 @@ type Broken uint8
 const (
 	// BrokenNesting: Begin inside a transaction, or a row or a Commit outside one.
 	BrokenNesting Broken = iota + 1
-	// BrokenOrder: a transaction whose commit record lies below what this stream has already passed, or a Commit
-	// whose end is not after its commit record.
+	// BrokenOrder: a transaction whose commit record lies below the position that this stream has already passed, or a
+	// Commit whose end is not after its commit record.
 	BrokenOrder
 	// BrokenGap: after Resume the stream went past a transaction that is not confirmed. It started too far ahead, so
 	// transactions that were never received may have been passed over as well.
@@ -41,8 +41,8 @@ func (b Broken) String() string {
 // so it is fatal to the session; the tracker's state is as it was before the call.
 type StreamError struct {
 	Broken Broken
-	At     LSN    // commit LSN (Begin, Add) or end LSN (Commit) at hand; 0 where there is none
-	Other  LSN    // what it contradicts: a commit LSN, an end LSN or the confirmed position; 0 where there is none
+	At     LSN    // commit LSN (Begin, Add) or end LSN (Commit) at hand; 0 if there is none
+	Other  LSN    // the LSN it contradicts: a commit LSN, an end LSN or the confirmed position; 0 if there is none
 	Rows   uint32 // BrokenRepeat: rows in this delivery so far
 	Before uint32 // BrokenRepeat: rows in the first delivery
 }
@@ -57,7 +57,7 @@ func (e *StreamError) Error() string {
 
 // AckError reports tickets of the current session that were acknowledged more often than they were handed out, a
 // programming error in the caller. It can come late: a second ack of one row is mistaken for the first ack of another
-// row of its transaction, so what is confirmed may already be too much.
+// row of its transaction, so Confirmed may already be too high.
 type AckError struct {
 	Tickets   int    // how many acks of the call had nothing to acknowledge
 	First     Ticket // the first of them

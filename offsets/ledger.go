@@ -7,9 +7,9 @@ const none = ^uint32(0)
 // collector nothing.
 type entry struct {
 	commit LSN
-	// where Confirmed goes once this entry is done: its own end LSN, or that of the last transaction folded into it
+	// Confirmed once this entry is done: its own end LSN, or that of the last transaction folded into it
 	end         LSN
-	micros      int64  // commit time, Unix microseconds, which is what Postgres sends
+	micros      int64  // commit time, Unix microseconds, the resolution of Postgres
 	folded      uint64 // rows of acknowledged transactions folded into this entry
 	rows        uint32 // rows handed out
 	outstanding uint32 // of these, not acknowledged
@@ -20,7 +20,7 @@ type entry struct {
 
 func (e *entry) done() bool { return e.closed && e.outstanding == 0 }
 
-// ledger keeps the entries in commit order, in a slab of slots linked both ways. A slot number is what tickets carry.
+// ledger keeps the entries in commit order, in a slab of slots linked both ways. Tickets carry slot numbers.
 //
 // Not a ring: after one row that Kafka does not take, later transactions on other partitions are still acknowledged for
 // as long as that lasts, and a ring would keep each of them. Here an acknowledged transaction folds into the

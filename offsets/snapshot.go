@@ -27,8 +27,8 @@ func (t *Tracker) Oldest() (commit LSN, acked uint32) {
 	return e.commit, e.rows - e.outstanding
 }
 
-// Unconfirmed returns how many rows were handed out and are not confirmed, acknowledged or not: what a crash now would
-// send again. After one row that Kafka does not take it grows past what is in flight.
+// Unconfirmed returns how many rows were handed out and are not confirmed, acknowledged or not: the rows that a crash
+// now would send again. After one row that Kafka does not take, their number grows past the window.
 func (t *Tracker) Unconfirmed() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,7 +48,7 @@ type Snapshot struct {
 	Confirmed    LSN
 	Open         LSN      // commit LSN of the open transaction, 0 when none is; half received before a Resume counts
 	OpenRows     uint32   // rows of it handed out
-	Next         Position // what the next row of the open transaction will be; zero when none is open on this stream
+	Next         Position // of the next row of the open transaction; zero when none is open on this stream
 	Last         LSN      // highest commit LSN begun in this session, 0 before the first
 	Transactions int      // unconfirmed transactions kept one by one; acknowledged ones fold into the entry before
 	Outstanding  int      // rows handed out and not acknowledged

@@ -3,7 +3,7 @@ package offsets
 import "time"
 
 // Begin opens the transaction whose commit record lies at commit. Transactions come in the order of their commit
-// records; after Resume the stream repeats what comes after Confirmed.
+// records; after Resume the stream repeats the transactions after Confirmed.
 func (t *Tracker) Begin(commit LSN, commitTime time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

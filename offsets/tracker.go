@@ -13,7 +13,7 @@ import (
 type Ticket = uint64
 
 // Tracker computes the one number the slot's position follows: the end LSN up to which every transaction has been
-// received to its commit and every row of them acknowledged. See the package comment for what the caller owes it.
+// received to its commit and every row of them acknowledged. See the package comment for the caller's duties.
 //
 // Begin, Add, Commit, Observe, Resume and Rewind belong to the goroutine that reads the stream; Ack, Confirmed,
 // Outstanding, Oldest, Open, Unconfirmed and Snapshot may be called from any.
@@ -22,7 +22,7 @@ type Tracker struct {
 
 	mu      sync.Mutex
 	session uint16 // never 0
-	base    LSN    // what was confirmed when the session began
+	base    LSN    // the confirmed position when the session began
 	ledger  ledger
 	rows    uint64 // handed out and not acknowledged
 	total   uint64 // handed out and not confirmed
@@ -45,7 +45,7 @@ type stream struct {
 	cursor uint32 // the first entry this stream has yet to repeat; none when there is nothing left to repeat
 }
 
-// pass says what an open transaction means to the tracker.
+// pass is the kind of delivery of an open transaction.
 type pass uint8
 
 const (

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Window bounds what is in flight between the stream and Kafka: back-pressure. While it is full the reader waits in
+// Window bounds the records in flight between the stream and Kafka: back-pressure. While it is full the reader waits in
 // Acquire and so stops reading the socket; everything else goes on.
 type Window struct {
 	maxRecords int
@@ -80,7 +80,7 @@ func (w *Window) signal() {
 	}
 }
 
-// Release gives room back, from any goroutine: the sums of what was acquired. Giving back more than was taken leaves
+// Release gives room back, from any goroutine: the sums of the records acquired. Giving back more than was taken leaves
 // the window empty rather than larger than configured.
 func (w *Window) Release(records int, bytes int64) {
 	w.mu.Lock()
@@ -97,7 +97,7 @@ func (w *Window) Full() bool {
 	return w.waiting > 0
 }
 
-// InUse returns what is taken.
+// InUse returns the records and bytes acquired and not released.
 func (w *Window) InUse() (records int, bytes int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,11 +15,11 @@ var PostgresEpoch = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // Decoder reads pgoutput messages, protocol version 1 (Postgres docs 55.9, "Logical Replication Message Formats").
 //
-// It trusts no length in the input: every read is checked against what is left of the message, nothing is allocated
+// It trusts no length in the input: every read is checked against the bytes left of the message, nothing is allocated
 // on the word of a length field, and bytes left over are an error like bytes missing. A message it cannot read in
 // full is an error rather than a guess, since a misread row would be published and then confirmed.
 type Decoder struct {
-	// PassOver, where set, reports whether the rows of a table are of no interest. It is asked for each Relation
+	// PassOver, if set, reports whether the rows of a table are of no interest. It is asked for each Relation
 	// message.
 	PassOver func(*Relation) bool
 
@@ -29,14 +29,14 @@ type Decoder struct {
 	truncated []*Relation
 	prefix    string // the last logical message's prefix: one allocation per change of prefix, not per message
 
-	in  []byte // what is left of the message
+	in  []byte // the message's bytes not yet read
 	msg []byte
 	lsn lsn.LSN
 }
 
 // DecodeError says which message could not be read, and where in it.
 type DecodeError struct {
-	Type   byte // the message's type byte, 0 where the message is empty
+	Type   byte // the message's type byte, 0 if the message is empty
 	LSN    lsn.LSN
 	Offset int // in bytes from the message's type byte
 	Reason string
@@ -78,7 +78,8 @@ func (d *Decoder) Decode(m *Message, at lsn.LSN, data []byte) error {
 	case 'Y':
 		err = d.typ(m)
 	default:
-		// PG 18 may send a StreamAbort even on protocol 1. What it names was never sent, so there is nothing to undo.
+		// PG 18 may send a StreamAbort even on protocol 1. The transaction it names was never sent, so there is nothing
+		// to undo.
 		m.Kind = KindOther
 		return nil
 	}
@@ -228,7 +229,7 @@ func (d *Decoder) time() time.Time {
 	return time.Unix(PostgresEpoch.Unix()+us/1e6, us%1e6*1e3).UTC()
 }
 
-// bytes takes n bytes without copying them. The result is never nil and cannot be appended into what follows it.
+// bytes takes n bytes without copying them. The result is never nil and cannot be appended into the bytes that follow.
 func (d *Decoder) bytes(n uint32, what string) ([]byte, error) {
 	if uint64(n) > uint64(len(d.in)) {
 		return nil, d.fail("%s of %d bytes, %d are left", what, n, len(d.in))

@@ -60,7 +60,7 @@ type Commit struct {
 	CommitTime time.Time
 }
 
-// LogicalMessage is what pg_logical_emit_message wrote.
+// LogicalMessage is a message that pg_logical_emit_message wrote.
 type LogicalMessage struct {
 	Transactional bool
 	LSN           lsn.LSN
@@ -77,7 +77,7 @@ type Relation struct {
 	Columns   []Column
 }
 
-// Column returns the index of the named column, -1 where there is none.
+// Column returns the index of the named column, -1 if there is none.
 func (r *Relation) Column(name string) int {
 	for i := range r.Columns {
 		if r.Columns[i].Name == name {

@@ -13,7 +13,7 @@ func (d *Decoder) insert(m *Message) error {
 	return d.newRow(m, rel)
 }
 
-// update reads an Update message: relation, the old key 'K' or the old row 'O' where the replica identity asks for
+// update reads an Update message: relation, the old key 'K' or the old row 'O' if the replica identity asks for
 // it, then 'N' and the new row. The old values are checked and dropped.
 func (d *Decoder) update(m *Message) error {
 	rel, err := d.knownRelation()
@@ -68,7 +68,7 @@ func (d *Decoder) newRow(m *Message, rel *Relation) error {
 }
 
 // row reads a TupleData into d.tuple. A row must have as many values as its Relation has columns: values are found
-// by the column's index, and one that is off would put a payload where a key belongs.
+// by the column's index, and one that is off would put a payload in a key's place.
 func (d *Decoder) row(rel *Relation) error {
 	if err := d.need(2, "column count"); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (d *Decoder) row(rel *Relation) error {
 	return nil
 }
 
-// cutText takes a text value, which nearly every value is, off the front; it leaves what is anything else, or broken,
+// cutText takes a text value, which nearly every value is, off the front; it leaves any other value, or a broken one,
 // to value. It is inlined: a row has about eight of them.
 func cutText(in []byte) (text, after []byte, ok bool) {
 	if len(in) < 5 || ValueKind(in[0]) != Text {

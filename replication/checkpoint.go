@@ -31,8 +31,8 @@ import (
 // lasts, and readiness, log and status report it (HeldBack). A slot that went on without the table would, after a
 // crash, look as if it had been moved.
 //
-// A hot standby cannot be written. There the checkpoint is written on the primary, and the slot is confirmed what the
-// standby has replayed of it. So the two still agree when that standby is promoted.
+// A hot standby cannot be written. There the checkpoint is written on the primary, and the slot is confirmed up to the
+// checkpoint that the standby has replayed. So the two still agree when that standby is promoted.
 const (
 	// beginTimeout bounds reading the table before the stream begins.
 	beginTimeout = 10 * time.Second
@@ -46,7 +46,7 @@ type checkpoint struct {
 	cfg     *Config
 	id      Identity      // of the stream, set before it starts
 	off     atomic.Bool   // there is no table, or it may not be used
-	stored  atomic.Uint64 // what is written down, where the slot is
+	stored  atomic.Uint64 // the position written down on the slot's server
 	failing atomic.Pointer[checkpointFailure]
 
 	mu       sync.Mutex
@@ -56,9 +56,9 @@ type checkpoint struct {
 	written  lsn.LSN       // on the primary
 	numbered bool          // the table counts writes
 	last     postgres.Mark // of the last write that this process knows of
-	told     lsn.LSN       // up to where a failover's gap was logged
+	told     lsn.LSN       // the position up to which a failover's gap was logged
 
-	begun Identity // of the last server on which it began: what is confirmed is a position there
+	begun Identity // of the last server on which it began: the confirmed position is one there
 
 	lastRow *atomic.Uint64 // the stream's; nil before the first
 }
@@ -78,8 +78,8 @@ func newCheckpoint(cfg *Config) *checkpoint {
 	return &checkpoint{cfg: cfg}
 }
 
-// compareSlot compares the slot with what is remembered of it, before anything is streamed, and takes a new one down.
-// It asks on the replication connection. Where the row is ahead of the slot, the stream begins at the row's position.
+// compareSlot compares the slot with its row, before anything is streamed, and writes a new slot's row. It asks on the
+// replication connection. If the row is ahead of the slot, the stream begins at the row's position.
 func (cp *checkpoint) compareSlot(ctx context.Context, c *connection, id *Identity, slot postgres.Slot) (err error) {
 	if cp == nil {
 		return nil
@@ -88,7 +88,7 @@ func (cp *checkpoint) compareSlot(ctx context.Context, c *connection, id *Identi
 	defer cp.mu.Unlock()
 	known := cp.ownPosition(id)
 	defer func() {
-		if err == nil { // otherwise what is confirmed is still of the server before
+		if err == nil { // otherwise the confirmed position is still one of the server before
 			cp.begun = *id
 		}
 	}()
@@ -104,7 +104,7 @@ func (cp *checkpoint) compareSlot(ctx context.Context, c *connection, id *Identi
 	}
 	id.WALEnd = max(id.WALEnd, end)
 	cp.id.WALEnd = id.WALEnd
-	if !cp.far { // on a hot standby the row is as old as what was replayed, so the primary's is compared
+	if !cp.far { // on a hot standby the row is as old as the last replayed WAL, so the primary's is compared
 		if err := cp.compareOwn(row); err != nil {
 			return err
 		}
@@ -133,8 +133,8 @@ func (cp *checkpoint) compareSlot(ctx context.Context, c *connection, id *Identi
 	return err
 }
 
-// ownPosition is what this process itself has confirmed on the server, 0 where that is nothing: a slot up to there was
-// not moved by anything else, whether or not the table could be written.
+// ownPosition is the position that this process itself has confirmed on the server, 0 if there is none: a slot up to
+// there was not moved by anything else, whether or not the table could be written.
 func (cp *checkpoint) ownPosition(id *Identity) lsn.LSN {
 	if cp.begun.SystemID != id.SystemID || cp.begun.Timeline != id.Timeline {
 		return 0
@@ -143,7 +143,7 @@ func (cp *checkpoint) ownPosition(id *Identity) lsn.LSN {
 }
 
 // reached is how far the row's position is known to be published on the server's timeline. On a timeline that branched
-// off the row's, that is the branch at most; where the branch is unknown, the row says nothing.
+// off the row's, that is the branch at most; if the branch is unknown, the row says nothing.
 func (cp *checkpoint) reached(row *postgres.Checkpoint) lsn.LSN {
 	if row.Timeline == cp.id.Timeline {
 		return row.Position
@@ -156,7 +156,7 @@ func (cp *checkpoint) reached(row *postgres.Checkpoint) lsn.LSN {
 	return 0
 }
 
-// startAt lets the stream begin at the row's position where that is ahead of the slot's. Before PostgreSQL 17 a server
+// startAt lets the stream begin at the row's position if that is ahead of the slot's. Before PostgreSQL 17 a server
 // saves a slot's position when it writes a checkpoint of its own, and a crash brings back an older one; and whatever
 // the version, the last standby status update may not have arrived. The row is durable, and part of the very log that
 // it speaks of. A row that no numbered write has touched may be of an earlier version, which took over positions of
@@ -182,7 +182,7 @@ func (cp *checkpoint) upsertSQL(position lsn.LSN) string {
 		cp.id.Timeline, position)
 }
 
-// read returns the slot's row, nil where there is none, and where the log ends by then.
+// read returns the slot's row, nil if there is none, and the end of the log by then.
 func (cp *checkpoint) read(ctx context.Context, c *connection) (*postgres.Checkpoint, lsn.LSN, error) {
 	fields, err := c.query(ctx, fmt.Sprintf(`SELECT (SELECT to_jsonb(m)::text FROM %s m WHERE slot = %s),
 		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END`,
@@ -190,7 +190,7 @@ func (cp *checkpoint) read(ctx context.Context, c *connection) (*postgres.Checkp
 	if err != nil {
 		return nil, 0, err
 	}
-	cp.numbered = true // where there is no row, the first write shows whether the table has the column
+	cp.numbered = true // if there is no row, the first write shows whether the table has the column
 	end, err := lsn.Parse(string(fields[1]))
 	if err != nil {
 		return nil, 0, err
@@ -202,7 +202,7 @@ func (cp *checkpoint) read(ctx context.Context, c *connection) (*postgres.Checkp
 	return row, end, err
 }
 
-// parse reads a row as JSON, which has no writes where the table is an earlier version's.
+// parse reads a row as JSON, which has no writes if the table is an earlier version's.
 func (cp *checkpoint) parse(text []byte) (*postgres.Checkpoint, error) {
 	var row struct {
 		SystemID string `json:"system_id"`
@@ -236,7 +236,7 @@ func (cp *checkpoint) unreadable(err error) error {
 	}
 }
 
-// skip goes on without a checkpoint where there is no table, or none that this role may use: a database that was set up
+// skip goes on without a checkpoint if there is no table, or none that this role may use: a database that was set up
 // before checkpoints existed works as before.
 func (cp *checkpoint) skip(ctx context.Context, err error) error {
 	switch sqlstate.Of(err) {
@@ -254,8 +254,8 @@ func (cp *checkpoint) skip(ctx context.Context, err error) error {
 	return cp.cfg.queryError(ctx, err)
 }
 
-// limit is how much of what is confirmed may be reported to the slot. Each of the two is a position that may be
-// confirmed, so the lesser is one.
+// limit is the position that may be reported to the slot. Both candidates are positions that may be confirmed, so the
+// lesser is one.
 func (cp *checkpoint) limit(confirmed lsn.LSN) lsn.LSN {
 	if cp == nil || cp.off.Load() {
 		return confirmed
@@ -270,8 +270,8 @@ func (cp *checkpoint) succeeded(at lsn.LSN) {
 	}
 }
 
-// failed takes note of an attempt that came to nothing. What counts is the time since the position last moved, not the
-// attempts: one of them may take a moment or several seconds.
+// failed takes note of a failed attempt. The time since the position last moved counts, not the attempts: one of them
+// may take a moment or several seconds.
 func (cp *checkpoint) failed(err error) {
 	switch sqlstate.Of(err) {
 	case "42P01", "3F000": // it was dropped: nothing is left that the slot could be held against
@@ -299,7 +299,7 @@ func (cp *checkpoint) failed(err error) {
 }
 
 // HeldBack reports since when, and why, confirmed positions are not reported to the slot: the table that remembers it
-// cannot be written. Nil where all is well.
+// cannot be written. Nil if all is well.
 func (s *Stream) HeldBack() (since time.Time, why error) {
 	if s.checkpoint == nil {
 		return time.Time{}, nil
@@ -311,7 +311,7 @@ func (s *Stream) HeldBack() (since time.Time, why error) {
 	return f.since, s.checkpoint.heldBack(f.err)
 }
 
-// remedyFields are the log's fields for what a person does next.
+// remedyFields are the log's fields for the remedy.
 func remedyFields(err error) []zap.Field {
 	_, r := fault.Split(err)
 	return []zap.Field{zap.String(logkey.Next, r.Next), zap.Strings(logkey.Commands, r.Commands)}
@@ -337,7 +337,7 @@ func (cp *checkpoint) role() string {
 	return identifier.Quote(parsed.User)
 }
 
-// heldBack names what can be done about a table that cannot be written.
+// heldBack names the remedy for a table that cannot be written.
 func (cp *checkpoint) heldBack(err error) error {
 	f := &fault.Error{
 		Kind: fault.Retry, Object: "table " + cp.cfg.Checkpoint.String(),

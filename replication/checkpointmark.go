@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 )
 
-// Mark is what is kept outside of the server about one write of the checkpoint.
+// Mark is a record, kept outside of the server, of one write of the checkpoint.
 type Mark = postgres.Mark
 
 // MarkOf makes a mark. RestoredFault is for a server that a mark shows to be put back.
@@ -37,14 +37,14 @@ func (cp *checkpoint) mark(position lsn.LSN, writes int64, at time.Time) {
 	}
 }
 
-// follow has marks say what the stream has passed on.
+// follow has marks say how far the stream has passed rows on.
 func (cp *checkpoint) follow(lastRow *atomic.Uint64) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	cp.lastRow = lastRow
 }
 
-// compareOwn compares the row with what this process itself has written into it. row is nil where there is none.
+// compareOwn compares the row with this process's own last write of it. row is nil if there is none.
 func (cp *checkpoint) compareOwn(row *postgres.Checkpoint) error {
 	if cp.last.SystemID != cp.id.SystemID {
 		return nil
@@ -52,7 +52,7 @@ func (cp *checkpoint) compareOwn(row *postgres.Checkpoint) error {
 	if err := cp.judge(cp.last, "this connector", row); err != nil {
 		return err
 	}
-	// A new row, and the row of a standby that lagged, count from where they are; Compare raises them.
+	// A new row, and the row of a standby that lagged, count from their own numbers; Compare raises them.
 	writes := int64(0)
 	if row != nil {
 		writes = row.Writes
@@ -95,8 +95,8 @@ func (c *Config) reportFailover(m postgres.Mark, id *Identity) {
 		zap.Stringer(logkey.ConfirmedFlush, id.slot.ConfirmedFlush))
 }
 
-// Compare relates the server to what is kept of the slot's checkpoint outside of it, by holder, and from then on counts
-// the writes of the row. An error is a *fault.Error: Operator where the server was put back, or Retry.
+// Compare relates the server to the mark that holder keeps of the slot's checkpoint outside of it, and from then on
+// counts the writes of the row. An error is a *fault.Error: Operator if the server was put back, or Retry.
 func (s *Stream) Compare(ctx context.Context, kept Mark, holder string) error {
 	cp := s.checkpoint
 	if cp == nil || cp.off.Load() {
@@ -112,7 +112,8 @@ func (s *Stream) Compare(ctx context.Context, kept Mark, holder string) error {
 }
 
 // compare reads the row again, after kept was read: the row is written first, so another instance that has just lost
-// the slot cannot make it look older than it is. Where that instance has moved it meanwhile, the stream starts there.
+// the slot cannot make it look older than it is. If that instance has moved the row meanwhile, the error is a Retry and
+// the next stream starts there.
 func (cp *checkpoint) compare(ctx context.Context, kept postgres.Mark, holder string) error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
@@ -151,7 +152,7 @@ func (cp *checkpoint) compare(ctx context.Context, kept postgres.Mark, holder st
 	return nil
 }
 
-// adopt goes on from what was kept: the next number is higher, and what was published stays published.
+// adopt goes on from the kept mark: the next number is higher, and published positions stay published.
 func (cp *checkpoint) adopt(kept postgres.Mark) {
 	cp.last.Writes = max(cp.last.Writes, kept.Writes)
 	position := max(1, lsn.LSN(cp.stored.Load()))
@@ -160,7 +161,7 @@ func (cp *checkpoint) adopt(kept postgres.Mark) {
 		cp.last.Published = max(cp.last.Published, position-1) // unknown, so all of it
 	case kept.Timeline == cp.id.Timeline:
 		cp.last.Published = max(cp.last.Published, kept.Published)
-	default: // what lies beyond the branch is not this server's
+	default: // positions beyond the branch are not this server's
 		cp.last.Published = min(kept.Published, position-1)
 	}
 }

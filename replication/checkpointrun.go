@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// checkpointInterval is how often what is confirmed is written down, while events move it. It is also how much a
-	// process that is killed repeats at most, so it is short: ten small writes a second, each of one row in its page.
+	// checkpointInterval is how often the confirmed position is written down, while events move it. It is also how much
+	// a process that is killed repeats at most, so it is short: ten small writes a second, each of one row in its page.
 	checkpointInterval = 100 * time.Millisecond
 	// foreignInterval is how often WAL without events is written down.
 	foreignInterval = time.Second
@@ -33,7 +33,7 @@ type quietPace struct {
 	last time.Time // when something was written down
 }
 
-// stored begins the next rest, a longer one where nothing but a little WAL came.
+// stored begins the next rest, a longer one if nothing but a little WAL came.
 func (r *quietPace) stored(now time.Time, little bool) {
 	if r.last = now; little {
 		r.wait *= 2
@@ -57,7 +57,7 @@ func (cp *checkpoint) due(confirmed, row lsn.LSN, now time.Time, r quietPace) (d
 	return now.Sub(r.last) >= foreignInterval, false
 }
 
-// run writes down what is confirmed for as long as the stream lives.
+// run writes down the confirmed position for as long as the stream lives.
 func (cp *checkpoint) run(ctx context.Context, s *Stream) {
 	timer := time.NewTimer(checkpointFirst)
 	defer timer.Stop()

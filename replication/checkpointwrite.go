@@ -22,7 +22,7 @@ const (
 	storeTimeout = 5 * time.Second
 	// storeStatement bounds the statement on the server, so an attempt that was given up leaves nothing running there.
 	storeStatement = storeTimeout - time.Second
-	// replayPoll is how often a standby is asked whether it has what was written on the primary.
+	// replayPoll is how often a standby is asked whether it has replayed the write on the primary.
 	replayPoll = 50 * time.Millisecond
 )
 
@@ -80,7 +80,7 @@ func (cp *checkpoint) storeNear(ctx context.Context, at lsn.LSN) error {
 	return nil
 }
 
-// write puts the position into the row and returns what the row holds then. A connection that was left alone for long
+// write puts the position into the row and returns the row's position then. A connection that was left alone for long
 // may be dead, so one that does not answer is replaced once.
 func (cp *checkpoint) write(ctx context.Context, conn **pgx.Conn, dsn func() (string, error),
 	at lsn.LSN,
@@ -96,8 +96,8 @@ func (cp *checkpoint) write(ctx context.Context, conn **pgx.Conn, dsn func() (st
 	return kept, err
 }
 
-// update writes the row. What comes back is asked for rather than assumed: a trigger may have changed it. A row that
-// was deleted is begun again; a row of another cluster or timeline is not ours, nor any row once the slot is not.
+// update writes the row. The stored position is asked for rather than assumed: a trigger may have changed it. A row
+// that was deleted is begun again; a row of another cluster or timeline is not ours, nor any row once the slot is not.
 func (cp *checkpoint) update(ctx context.Context, conn *pgx.Conn, position lsn.LSN) (lsn.LSN, error) {
 	var text string
 	var at time.Time
@@ -110,7 +110,7 @@ func (cp *checkpoint) update(ctx context.Context, conn *pgx.Conn, position lsn.L
 		args = append(args, cp.last.Writes)
 	}
 	back = " RETURNING position::text, updated_at, " + back
-	held := "true" // where the row is far, storeFar has asked
+	held := "true" // if the row is far, storeFar has asked
 	if !cp.far {
 		held = fmt.Sprintf(`(SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text) = %d`,
 			cp.id.BackendPID)
@@ -216,7 +216,7 @@ func (cp *checkpoint) storeFar(ctx context.Context, at lsn.LSN) error {
 	}
 }
 
-// standbyState reads on the slot's server what it has of the row, and whether that is still a standby.
+// standbyState reads the row's position on the slot's server, and whether that server is still a standby.
 func (cp *checkpoint) standbyState(ctx context.Context) (recovering bool, err error) {
 	if err := cp.open(ctx, &cp.near, cp.cfg.DSN); err != nil {
 		return false, err

@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 )
 
-// Config says what Run reads and how.
+// Config configures Run.
 type Config struct {
 	// DSN returns the connection string. It is asked at each connect, so that a rotated password is seen. Required.
 	DSN         func() (string, error)
@@ -29,44 +29,44 @@ type Config struct {
 	Columns  postgres.Columns
 	Failover bool
 
-	// Checkpoint is the table that stores how far the slot is confirmed, as setup creates it; none where it has no
-	// name. A table that does not exist, or may not be used, is skipped, with a warning in the log.
+	// Checkpoint is the table that stores how far the slot is confirmed, as setup creates it; none if it has no name. A
+	// table that does not exist, or may not be used, is skipped, with a warning in the log.
 	Checkpoint identifier.Table
 
-	// Marked, where set, receives what is to be kept outside of the server about each write of the checkpoint, once the
+	// Marked, if set, receives the mark of each write of the checkpoint, to be kept outside of the server, once the
 	// write is durable. It must not block.
 	Marked func(Mark)
 
 	// HotStandby allows DSN to lead to a hot standby, 16+. The checkpoint is then written at PrimaryDSN, which may be
-	// nil where there is no Checkpoint.
+	// nil if there is no Checkpoint.
 	HotStandby bool
 	PrimaryDSN func() (string, error)
 
-	// Confirmed is what may be reported as flushed: the tracker's word. It is asked from several goroutines and must be
-	// cheap. 0 means unknown: the slot's own position counts. Required.
+	// Confirmed returns the position that may be reported as flushed: the tracker's word. It is asked from several
+	// goroutines and must be cheap. 0 means unknown: the slot's own position counts. Required.
 	Confirmed func() lsn.LSN
 
-	// From, where set, is where a stream starts that could start at Confirmed, if it is before that; the slot's own
-	// position is the least. So a stream shows once more what is known of the log.
+	// From, if set, returns a position at which a stream starts if it is before Confirmed; the slot's own position is
+	// the least. So a stream repeats rows that are already known.
 	From func() lsn.LSN
 
 	// Withhold has each stream confirm nothing before Stream.Confirm is called. The caller finds out first whether the
-	// server is what it was (Stream.Compare), and whether another instance has published meanwhile.
+	// server was put back (Stream.Compare), and whether another instance has published meanwhile.
 	Withhold bool
 
-	// OnIdentity, where set, is called on each connection once the slot has been looked at and before the stream
+	// OnIdentity, if set, is called on each connection once the slot has been looked at and before the stream
 	// starts: the moment to initialise the tracker with the slot's position, to resume it or to rewind it. An error
 	// ends the attempt; Retry tries again, every other kind ends Run.
 	OnIdentity func(Identity) error
-	// OnState, where set, receives what Run is doing, from Run's goroutine.
+	// OnState, if set, receives Run's state, from Run's goroutine.
 	OnState func(State)
 
-	// PassOver, where set, reports whether the rows of a table are of no interest: they are then received as
+	// PassOver, if set, reports whether the rows of a table are of no interest: they are then received as
 	// KindPassedOver, and little is kept of the table. It is called from Receive.
 	PassOver func(*pgoutput.Relation) bool
 
-	// OnWait, where set, is called by Receive before it waits for the server: the moment to send what is kept for
-	// company. While a backlog is read it is called ten times a second only. It must not block.
+	// OnWait, if set, is called by Receive before it waits for the server: the moment to send records that wait for a
+	// batch to fill. While a backlog is read it is called ten times a second only. It must not block.
 	OnWait func()
 
 	// StatusInterval is how often confirmed positions are reported to the server; never more than a third of its
@@ -89,7 +89,7 @@ type Config struct {
 // startTimeout bounds everything between the established connection and the begin of the stream.
 const startTimeout = 60 * time.Second
 
-// check refuses what cannot work and fills in the defaults.
+// check refuses settings that cannot work and fills in the defaults.
 func (c Config) check() (*Config, error) {
 	bad := func(object string, err error, next string) error {
 		return &fault.Error{Kind: fault.Config, Object: object, Err: err, Next: next}

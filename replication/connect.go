@@ -31,10 +31,10 @@ import (
 type connection struct {
 	*pgconn.PgConn
 	socket  *walsocket.Socket
-	reader  io.Reader // what pgconn reads from: the connection, and what pgconn may have read in the background
+	reader  io.Reader // pgconn's source: the connection, and bytes that pgconn may have read in the background
 	message *messageReader
 	config  *pgconn.Config // as parsed; connects again, without streaming
-	address string         // of the server, where config names several
+	address string         // of the server, if config names several
 }
 
 // open connects, checks the server and the slot, and starts to stream.
@@ -78,7 +78,7 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 	if err != nil {
 		return nil, cfg.dsnError(err, again)
 	}
-	// rather than pgconn's: what only pgx understands must not be sent to the server
+	// rather than pgconn's: parameters that only pgx understands must not be sent to the server
 	parsed, err := postgres.ParseConfig(dsn)
 	if err != nil {
 		return nil, cfg.dsnError(postgres.DSNFault(dsn), again)
@@ -141,7 +141,7 @@ func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Ide
 			Tried: true, Lost: strings.Split(string(rows[4]), ", "),
 		})
 	}
-	pid, err := strconv.ParseUint(string(rows[6]), 10, 32) // what came with the login may be a proxy's
+	pid, err := strconv.ParseUint(string(rows[6]), 10, 32) // the PID that came with the login may be a proxy's
 	if err != nil {
 		return id, postgres.Slot{}, cfg.retry(fmt.Errorf("pg_backend_pid() is %q", rows[6]))
 	}
@@ -188,14 +188,14 @@ func (c *connection) readPast(ctx context.Context, cfg *Config, id *Identity) er
 	return nil
 }
 
-// sessionTimeout is the wal_sender_timeout of the stream's session where the server's own is longer or off. A process
+// sessionTimeout is the wal_sender_timeout of the stream's session if the server's own is longer or off. A process
 // that is frozen (a stopped container, a machine that hangs) holds the slot until the server misses its status updates:
 // with the usual minute no standby could take over for that long, with 0 never. Any role may set it for its own
 // session. Updates go out every second whatever the consumer does, so nothing else can make it strike.
 const sessionTimeout = 10 * time.Second
 
-// ownSettings sets it, unless postgres.dsn does, and returns what is in force in milliseconds. It also overrides the
-// limits that would end the stream within a transaction.
+// ownSettings sets sessionTimeout, unless postgres.dsn does, and returns the timeout in force in milliseconds. It also
+// overrides the limits that would end the stream within a transaction.
 var ownSettings = fmt.Sprintf(`(SELECT CASE WHEN source <> 'client' AND NOT setting::int BETWEEN 1 AND %[1]d
 		   AND set_config('wal_sender_timeout', '%[1]d', false) IS NOT NULL THEN '%[1]d' ELSE setting END
 		   FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout' AND %[2]s >= 0)`,
@@ -234,7 +234,7 @@ func (c *Config) compare(id, earlier *Identity) error {
 	return nil
 }
 
-// startingPoint decides where the stream starts: at what the tracker has confirmed, which may lie ahead of the slot
+// startingPoint decides where the stream starts: at the tracker's confirmed position, which may lie ahead of the slot
 // after a Postgres restart and saves the repeats, or at the slot's own position. The server skips silently whatever
 // committed below the point it is given, so a point that does not belong to this server's log must not be used.
 func (c *Config) startingPoint(id *Identity) error {

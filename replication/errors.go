@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 )
 
-// phase is what a server's error interrupted; some SQLSTATEs mean different things in different phases.
+// phase is the step that a server's error interrupted; some SQLSTATEs mean different things in different phases.
 type phase uint8
 
 const (
@@ -26,7 +26,8 @@ const (
 	duringStream
 )
 
-// objects is what remedies name, so that a fault has the same text in the stream, at the start and in check.
+// objects are the objects that remedies name, so that a fault has the same text in the stream, at the start and in
+// check.
 func (c *Config) objects() postgres.Objects {
 	return postgres.Objects{
 		Slot: c.Slot, Publication: c.Publication, Tables: c.Tables, Columns: c.Columns,
@@ -49,7 +50,7 @@ var (
 	associatedLSN = regexp.MustCompile(`associated LSN ([0-9A-F]+/[0-9A-F]+)`)
 )
 
-// serverError classifies an error the server sent. at is where reading was; the server's own word goes before it.
+// serverError classifies an error the server sent. at is the reader's position; the server's own word goes before it.
 func (c *Config) serverError(p phase, at lsn.LSN, e *pgconn.PgError) error {
 	f := &fault.Error{Kind: sqlstate.KindOf(e.Code), Object: c.object(), Err: &sqlstate.Refusal{PgError: e}}
 	if m := associatedLSN.FindStringSubmatch(e.Where); m != nil {
@@ -128,7 +129,7 @@ func (c *Config) checkSlot(slot postgres.Slot, id Identity) error {
 	return nil
 }
 
-// server is what the judgements need to know of it.
+// server returns the facts about the server that the judgements need.
 func (id Identity) server() postgres.ServerFacts {
 	return postgres.ServerFacts{
 		Version: id.ServerVersion, VersionText: fmt.Sprintf("%d.%d", id.ServerVersion/10000, id.ServerVersion%10000),
@@ -136,7 +137,7 @@ func (id Identity) server() postgres.ServerFacts {
 	}
 }
 
-// position is where the server's log was when the connection was made.
+// position is the end of the server's log when the connection was made.
 func (id Identity) position() postgres.ServerPosition {
 	return postgres.ServerPosition{SystemID: id.SystemID, Timeline: id.Timeline, WALEnd: id.WALEnd}
 }
@@ -174,7 +175,7 @@ func (c *Config) retry(err error) error {
 	return &fault.Error{Kind: fault.Retry, Object: c.object(), Err: err}
 }
 
-// corrupt is for bytes that cannot be read. The position stays where it is.
+// corrupt is for bytes that cannot be read. The position does not move.
 func (s *Stream) corrupt(err error) error {
 	f := &fault.Error{
 		Kind: fault.Fatal, Object: s.cfg.object(), At: s.status.reported().String(), Err: err,

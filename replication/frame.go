@@ -55,7 +55,7 @@ func (f *frames) next() (typ byte, body []byte, err error) {
 	}
 }
 
-// length is the next message's whole length, or the header's where that is still to come.
+// length is the next message's whole length, or the header's until the header is complete.
 func (f *frames) length() (int, error) {
 	if f.wp-f.rp < frameHeader {
 		return frameHeader, nil
@@ -74,7 +74,7 @@ func (f *frames) fill(n int) error {
 		f.rp, f.wp = 0, 0
 		f.buf = f.first
 	case f.rp > 0:
-		// What is left is part of one message: move it to the front, so that one read can take a whole bufferful.
+		// The rest is part of one message: move it to the front, so that one read can take a whole bufferful.
 		into := f.buf
 		if n <= len(f.first) {
 			into = f.first

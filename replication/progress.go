@@ -16,7 +16,7 @@ func (m mark) beyond(other mark) bool {
 	return m.commit > other.commit || m.commit == other.commit && m.messages > other.messages
 }
 
-// advance is what a series of streams has achieved. A stream that is broken within a transaction gets that transaction
+// advance is the progress of a series of streams. A stream that is broken within a transaction gets that transaction
 // again from its beginning, so an open stream that receives rows may achieve nothing. Only rows that no earlier stream
 // has received count, and positions that move.
 type advance struct {
@@ -25,8 +25,8 @@ type advance struct {
 	barren   int // streams in a row, up to now, that achieved nothing
 }
 
-// countStream counts a stream that has ended, and reports whether it achieved something. begun is what was confirmed
-// when it began. A stream that was caught up with what the log held at its beginning had nothing to achieve.
+// countStream counts a stream that has ended, and reports whether it achieved something. begun is the confirmed
+// position when it began. A stream that reached the log's end as of its beginning had nothing to achieve.
 func (a *advance) countStream(s *Stream, begun lsn.LSN) bool {
 	received := s.Received()
 	caughtUp := received >= s.identity.WALEnd && s.heard.Load() > 0 && time.Since(s.epoch) >= settled

@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 )
 
-// Phase is what Run is doing.
+// Phase is the state of Run.
 type Phase uint8
 
 const (
@@ -40,11 +40,11 @@ func (p Phase) String() string {
 	}
 }
 
-// State is what OnState receives.
+// State is the argument of OnState.
 type State struct {
 	Phase     Phase
-	Identity  Identity      // Streaming: what it is connected to
-	HolderPID int           // Standby: the backend that holds the slot, 0 where the server does not say
+	Identity  Identity      // Streaming: the server and its slot
+	HolderPID int           // Standby: the backend that holds the slot, 0 if the server does not say
 	Err       error         // Standby, Waiting: why; Streaming: why the stream before broke, nil for the first
 	RetryIn   time.Duration // Standby, Waiting: until the next attempt
 	Barren    int           // Streaming: streams in a row, up to now, that broke before anything new came

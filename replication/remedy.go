@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 
-// remedy is what an SQLSTATE asks for (Postgres docs, appendix A). Before the slot is touched the same codes mean
+// remedy is the remedy for an SQLSTATE (Postgres docs, appendix A). Before the slot is touched the same codes mean
 // something else, an unknown parameter in postgres.dsn for one (42704), and no remedy may drop a slot for that.
 func (c *Config) remedy(p phase, code string) fault.Remedy {
 	if limit := postgres.LimitOf(code); limit != "" {
@@ -51,7 +51,7 @@ func (c *Config) replicationRemedy() fault.Remedy {
 	return fault.Do("Give the role in postgres.dsn the attribute REPLICATION.")
 }
 
-// user is the role in postgres.dsn, empty where the connection string cannot be had.
+// user is the role in postgres.dsn, empty if the connection string cannot be had.
 func (c *Config) user() string {
 	if dsn, err := c.DSN(); err == nil {
 		if parsed, err := postgres.ParseConfig(dsn); err == nil {

@@ -65,7 +65,7 @@ func (w *shutdownWatch) run(ctx context.Context, s *Stream, knock func(context.C
 }
 
 // shuttingDown reports whether a server turns new sessions away (cannot_connect_now), which a server that is starting,
-// and has no streams, does as well. What an old session is ended with (admin_shutdown) says nothing of the server: an
+// and has no streams, does as well. The code that ends an old session (admin_shutdown) says nothing of the server: an
 // operator may have ended that session alone, and a new connection shows which of the two it was.
 func shuttingDown(err error) bool { return sqlstate.Of(err) == sqlstate.CannotConnectNow }
 

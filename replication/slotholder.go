@@ -19,8 +19,8 @@ import (
 const holderTimeout = 10 * time.Second
 
 // Holds asks the server, over another connection, whether this stream's session still holds the slot; nil when it does.
-// The stream alone cannot tell: a process that was suspended finds in its socket what arrived long ago. Any other
-// answer, and none, is an error: end the stream with it. It reads on where the session has ended, for the reason.
+// The stream alone cannot tell: a process that was suspended finds in its socket messages that arrived long ago. Any
+// other answer, and none, is an error: end the stream with it. Holds reads on if the session has ended, for the reason.
 func (s *Stream) Holds(ctx context.Context) error {
 	_, err := s.askHolder(ctx)
 	return err
@@ -43,7 +43,7 @@ func (s *Stream) askHolder(ctx context.Context) (lsn.LSN, error) {
 			Err:  fmt.Errorf("ask the server which session holds it: %w", err),
 			Next: "See that the role of postgres.dsn may open one more session beside the stream.",
 		}
-	case pid == 0: // the session has ended; the stream has the reason, after what it has received
+	case pid == 0: // the session has ended; the stream has the reason, after the messages it has received
 		for err == nil {
 			_, err = s.Receive()
 		}
@@ -61,7 +61,7 @@ func (s *Stream) askHolder(ctx context.Context) (lsn.LSN, error) {
 // Confirm lifts Config.Withhold for this stream.
 func (s *Stream) Confirm() { s.withheld.Store(false) }
 
-// confirmed is what may be confirmed on this stream; 0: nothing but what the slot has.
+// confirmed is the position that may be confirmed on this stream; 0: none but the slot's own.
 func (s *Stream) confirmed() lsn.LSN {
 	if s.withheld.Load() {
 		return 0
@@ -75,7 +75,7 @@ func (c *connection) holder(ctx context.Context, slot string) (pid uint32, at ls
 	delete(pc.RuntimeParams, "replication") // max_wal_senders must not decide
 	dial := pc.DialFunc
 	pc.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if addr != c.address { // where the DSN names several servers, another one knows nothing of this session
+		if addr != c.address { // if the DSN names several servers, another one knows nothing of this session
 			return nil, fmt.Errorf("%s is not the server of the stream", addr)
 		}
 		return dial(ctx, network, addr)

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// idleAsk is the default of Config.IdleAsk. Where nothing is published the slot advances by keepalives only, and
+	// idleAsk is the default of Config.IdleAsk. If nothing is published the slot advances by keepalives only, and
 	// the server sends none unasked to a client that looks caught up.
 	idleAsk = 5 * time.Second
 	// movedGap keeps a client and a server that both answer at once from answering each other without end: on a busy
@@ -24,7 +24,7 @@ const (
 )
 
 // statusClock sends standby status updates (Postgres docs 55.4) from a goroutine of its own: at an interval, when the
-// server asks, and when a keepalive has moved what is confirmed. It goes on while the consumer is blocked, since a
+// server asks, and when a keepalive has moved the confirmed position. It goes on while the consumer is blocked, since a
 // server that hears nothing for wal_sender_timeout ends the session; that is also why it watches for a server that
 // has fallen silent.
 type statusClock struct {
@@ -35,10 +35,10 @@ type statusClock struct {
 	once sync.Once
 
 	asked atomic.Bool // the server wants a reply
-	moved atomic.Bool // a keepalive moved what is confirmed
+	moved atomic.Bool // a keepalive moved the confirmed position
 
 	mu    sync.Mutex            // one update at a time on the wire
-	flush atomic.Uint64         // what was last reported; never falls
+	flush atomic.Uint64         // the position last reported; never falls
 	sent  time.Duration         // when, since the stream's epoch
 	buf   [5 + 1 + 4*8 + 1]byte // the message being sent
 }
@@ -68,7 +68,8 @@ func (c *statusClock) ask() {
 	c.nudge()
 }
 
-// confirmed receives what is confirmed after a keepalive; if that is news, the server hears it before the clock's time.
+// confirmed receives the confirmed position after a keepalive; if it is new, the server hears it before the clock's
+// time.
 func (c *statusClock) confirmed(at lsn.LSN) {
 	if uint64(at) > c.flush.Load() {
 		c.moved.Store(true)
@@ -133,7 +134,7 @@ func (e *silentServer) Error() string {
 	return fmt.Sprintf("the server has been silent for %s", e.lasted)
 }
 
-// due reports whether an update has to go out now, and takes note of what asked for it.
+// due reports whether an update has to go out now, and clears the server's request.
 func (c *statusClock) due(now, interval time.Duration) bool {
 	if c.asked.Swap(false) {
 		return true
@@ -142,7 +143,7 @@ func (c *statusClock) due(now, interval time.Duration) bool {
 	return since >= interval || c.moved.Load() && since >= movedGap
 }
 
-// write sends one update, and more bytes after it where given. Flush and apply are always what is confirmed, never
+// write sends one update, and more bytes after it if given. Flush and apply are always the confirmed position, never
 // zero and never less than before; write is never less than they are.
 func (c *statusClock) write(request bool, behind ...byte) error {
 	c.mu.Lock()
@@ -173,7 +174,7 @@ func (c *statusClock) write(request bool, behind ...byte) error {
 	return nil
 }
 
-// statusInterval is the configured interval, made shorter where the server's patience asks for it.
+// statusInterval is the configured interval, made shorter if the server's timeout requires it.
 func (s *Stream) statusInterval() time.Duration {
 	d := s.cfg.StatusInterval
 	if t := s.identity.walSenderTimeout; t > 0 {

@@ -23,30 +23,30 @@ import (
 	"go.uber.org/zap"
 )
 
-// Identity says what a stream is connected to.
+// Identity is the server and the slot that a stream is connected to.
 type Identity struct {
 	SystemID      string
 	Timeline      int32
 	Database      string
 	ServerVersion int // server_version_num, e.g. 150018
-	// ConfirmedFlush is the slot's confirmed_flush_lsn when the connection was made, or the checkpoint's position where
-	// that is further. It may be before what the tracker confirmed (before PG 17 a Postgres restart brings back an
-	// older value, and the checkpoint may be off) and ahead of it (another instance held the slot in between, and
-	// published and confirmed what this one had not).
+	// ConfirmedFlush is the slot's confirmed_flush_lsn when the connection was made, or the checkpoint's position if
+	// that is further. It may be before the position that the tracker confirmed (before PG 17 a Postgres restart brings
+	// back an older value, and the checkpoint may be off) and ahead of it (another instance held the slot in between,
+	// and published and confirmed events that this one had not).
 	ConfirmedFlush lsn.LSN
 	RestartLSN     lsn.LSN
 	// TimelineChanged: the server was promoted since this Run's previous stream. Positions of the old timeline mean
 	// nothing on the new one: the caller has to rewind its tracker to ConfirmedFlush.
 	TimelineChanged bool
-	// Start is what START_REPLICATION was given, 0 for the slot's own position. Not yet set in OnIdentity.
+	// Start is the position given to START_REPLICATION, 0 for the slot's own position. Not yet set in OnIdentity.
 	Start lsn.LSN
-	// WALEnd is where the server's log ended when the connection was made.
+	// WALEnd is the end of the server's log when the connection was made.
 	WALEnd lsn.LSN
 	// BackendPID is the walsender's.
 	BackendPID uint32
 	// InRecovery: it was a standby when the connection was made. The stream goes on when that is promoted.
 	InRecovery bool
-	// Past is where the earlier timelines of the server ended; nil where there are none, or the server cannot say.
+	// Past are the ends of the server's earlier timelines; nil if there are none, or the server cannot say.
 	Past []postgres.TimelineSwitch
 
 	slot             postgres.Slot
@@ -66,9 +66,9 @@ type Stream struct {
 	frames     *frames
 	decoder    pgoutput.Decoder
 	message    pgoutput.Message
-	err        error     // what Receive returned last, if it was final
+	err        error     // the last error of Receive, if it was final
 	readAt     time.Time // when bytes arrived last
-	late       bool      // what arrives was committed long ago
+	late       bool      // arriving rows were committed long ago
 	onLate     func(bool)
 	delivered  bool // there was WAL on this stream, not only keepalives
 	answered   bool // the last message was a keepalive: see whether the caller confirmed it
@@ -89,7 +89,7 @@ type Stream struct {
 	finishing   bool
 	release     func() bool // ends the watch over Run's context
 
-	storing     sync.WaitGroup // writing down what is confirmed
+	storing     sync.WaitGroup // writing down the confirmed position
 	stopStoring context.CancelFunc
 	status      statusClock
 	shutdown    shutdownWatch
@@ -120,13 +120,13 @@ func newStream(ctx context.Context, r *runner, conn net.Conn, from io.Reader, id
 	return s
 }
 
-// Identity says what the stream is connected to.
+// Identity is the server and the slot that the stream is connected to.
 func (s *Stream) Identity() Identity { return s.identity }
 
 // Received is the highest WAL position the server has named on this stream.
 func (s *Stream) Received() lsn.LSN { return lsn.LSN(s.received.Load()) }
 
-// LastHeard is when the last bytes arrived from the server, the stream's start where none have.
+// LastHeard is when the last bytes arrived from the server, the stream's start if none have.
 func (s *Stream) LastHeard() time.Time { return s.epoch.Add(time.Duration(s.heard.Load())) }
 
 // Broken is closed once it is known, without a Receive, that the next Receive will fail: status updates go out
@@ -181,7 +181,7 @@ func (s *Stream) receive() error {
 	}
 }
 
-// copyData reads what a CopyData message carries: an XLogData or a keepalive (Postgres docs 55.4).
+// copyData reads the body of a CopyData message: an XLogData or a keepalive (Postgres docs 55.4).
 func (s *Stream) copyData(b []byte) (done bool, err error) {
 	if len(b) == 0 {
 		return false, s.corrupt(errors.New("an empty CopyData message"))
@@ -307,7 +307,7 @@ func (s *Stream) interrupt(why error) {
 		return
 	}
 	close(s.broken)
-	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails only on a closed connection, where reads fail anyway
+	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails only on a closed connection, whose reads fail anyway
 }
 
 // close ends the connection and waits for the status clock.

@@ -12,10 +12,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// Finish ends the stream in good order: it reports what is confirmed one last time, ends COPY mode and reads, without
-// looking, until the server says that it is done, which proves that the report has been taken in. It may be called
-// after Receive has returned the end of Run's context, and from Receive's goroutine only; Receive is not to be called
-// afterwards. The server first sends the rest of a transaction it is in the middle of, so give ctx a limit.
+// Finish ends the stream in good order: it reports the confirmed position one last time, ends COPY mode and reads,
+// without looking, until the server says that it is done, which proves that the report has been taken in. It may be
+// called after Receive has returned the end of Run's context, and from Receive's goroutine only; Receive is not to be
+// called afterwards. The server first sends the rest of a transaction it is in the middle of, so give ctx a limit.
 func (s *Stream) Finish(ctx context.Context) error {
 	s.status.stop()
 	if err := s.resumeReads(); err != nil {
@@ -51,7 +51,7 @@ func (s *Stream) Finish(ctx context.Context) error {
 	}
 }
 
-// storeLast writes down what the last status is going to report.
+// storeLast writes down the position that the last status is going to report.
 func (s *Stream) storeLast(ctx context.Context) error {
 	s.stopStoring()
 	s.storing.Wait()
@@ -83,6 +83,6 @@ func (s *Stream) resumeReads() error {
 // terminate says good-bye, so that the server does not log a lost connection.
 func (s *Stream) terminate() error {
 	_ = s.conn.SetWriteDeadline(time.Now().Add(time.Second))
-	_, _ = s.conn.Write([]byte{'X', 0, 0, 0, 4}) // what mattered is done
+	_, _ = s.conn.Write([]byte{'X', 0, 0, 0, 4}) // best effort: the report has been taken in
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ErrInterrupted is what Receive returns once after Interrupt. Unlike every other error of Receive it is not final.
+// ErrInterrupted is returned by Receive once after Interrupt. Unlike every other error of Receive it is not final.
 var ErrInterrupted = errors.New("replication: receive interrupted")
 
 // Interrupt makes the Receive at hand, or otherwise the next one, return ErrInterrupted, and leaves the stream as it
@@ -18,7 +18,7 @@ func (s *Stream) Interrupt() {
 		return // Receive is not called any more, and Finish has a context of its own
 	}
 	s.nudged.Store(true)
-	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails only on a closed connection, where reads fail anyway
+	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails only on a closed connection, whose reads fail anyway
 }
 
 // heed takes note of an Interrupt and lets reads wait again, unless something final has ended them meanwhile.

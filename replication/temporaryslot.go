@@ -26,14 +26,14 @@ type Temporary struct {
 	DSN         string
 	Publication string
 	Messages    bool                          // logical messages, too
-	Ready       func(slot string)             // the slot exists: what is committed from now on is read
+	Ready       func(slot string)             // the slot exists: transactions that commit from now on are read
 	Take        func(*pgoutput.Message) error // the message is valid until it returns
 
 	conn    *pgconn.PgConn
 	decoder pgoutput.Decoder
 	message pgoutput.Message
 	open    bool    // within a transaction
-	flushed lsn.LSN // what the server may forget
+	flushed lsn.LSN // WAL up to here may be removed
 }
 
 // temporaryStatus is how often the server learns how far a temporary stream has got: well within wal_sender_timeout.

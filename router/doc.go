@@ -1,4 +1,4 @@
-// Package router defines what turns an outbox row into a Kafka record, and what both sides of it need to know: the
+// Package router defines the step from an outbox row to a Kafka record, and the types that both sides of it need: the
 // Router interface, records, the reasons why a row cannot be routed, the columns a configuration needs.
 //
 // Each preset is an implementation in a package of its own: router/outbox builds our own records, router/debezium the

@@ -9,7 +9,7 @@ const (
 	GroupNullKey       Group = "null_key"       // the event id or the aggregate id is NULL
 	GroupMissingColumn Group = "missing_column" // the table lacks a column: every row is bad until the table is fixed
 	GroupTooLarge      Group = "too_large"      // larger than the topic takes: the fix is in Kafka, not in the row
-	GroupUnconvertible Group = "unconvertible"  // a value is not what its column has to hold
+	GroupUnconvertible Group = "unconvertible"  // a value is not of the form its column must have
 )
 
 // groups holds every reason; a test compares it with Reasons.

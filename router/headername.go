@@ -38,7 +38,7 @@ func CheckHeaderName(s string) error {
 		return errors.New("a header's name is not UTF-8")
 	}
 	for _, r := range s {
-		// Names end up in logs, HTTP bridges and terminals, where control characters are an attack.
+		// Names end up in logs, HTTP bridges and terminals, in which control characters are an attack.
 		if unicode.IsControl(r) {
 			return fmt.Errorf("a header's name holds the control character %U", r)
 		}

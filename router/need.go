@@ -10,7 +10,7 @@ type Need struct {
 	Purpose string // "it holds …", "the key is built from it"
 
 	Required bool // without it every row is a bad one
-	Usual    bool // where it is not required: that a table lacks it is worth a word
+	Usual    bool // if it is not required: its absence is worth a word
 }
 
 // Needs lists the columns that a configuration reads.

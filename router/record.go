@@ -8,8 +8,8 @@ type Header struct {
 	Value []byte
 }
 
-// Record is what a row becomes. It and its slices belong to the Router and to the row it was made from: they are valid
-// until the next call to Route, so a caller that keeps a Record must Clone it.
+// Record is the Kafka record of a row. It and its slices belong to the Router and to the row it was made from: they are
+// valid until the next call to Route, so a caller that keeps a Record must Clone it.
 type Record struct {
 	Topic       string
 	TopicNumber uint32 // the Router's for Topic, from 1, so that a producer finds the topic again; 0: none
@@ -20,7 +20,7 @@ type Record struct {
 	Timestamp   int64 // milliseconds since the Unix epoch
 
 	TraceID []byte // that the envelope names, nil elsewhere
-	Tag     any    // what the producer hands back with the record's acknowledgement; nil for nearly all
+	Tag     any    // handed back by the producer with the record's acknowledgement; nil for nearly all
 }
 
 // Size is the number of bytes the record counts for in the in-flight window: key, value, headers and a fixed

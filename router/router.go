@@ -25,8 +25,8 @@ type Router interface {
 	Fits(rel *pgoutput.Relation) bool
 
 	// Route returns the record of an inserted row. It finds columns by name in rel, once per *Relation. The Record and
-	// what it points to belong to the Router and to the row, and live until the next call. The error is a *RowError. In
-	// the steady state Route allocates nothing.
+	// its slices belong to the Router and to the row, and live until the next call. The error is a *RowError. In the
+	// steady state Route allocates nothing.
 	Route(rel *pgoutput.Relation, row pgoutput.Tuple, src Source) (*Record, error)
 
 	// Message returns the content of a logical message as a row: a JSON object (docs/messages.md). The row belongs to
@@ -35,11 +35,11 @@ type Router interface {
 	Message(prefix string, content []byte) (*pgoutput.Relation, pgoutput.Tuple, error)
 }
 
-// Catalog is what Postgres' catalogs say about a table.
+// Catalog is the information of Postgres' catalogs about a table.
 type Catalog struct {
 	Types    map[uint32]PostgresType // types of columns without a fixed OID, and the types they consist of
 	Nullable map[string]bool         // by column
 }
 
-// PostgresType is what pg_type says about a type.
+// PostgresType is the catalogs' information about a type.
 type PostgresType = pgtype.Info

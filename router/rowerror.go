@@ -28,7 +28,7 @@ const (
 	NoPartition Reason = "no_partition"
 	// the topic's own rules refuse the record; Route never says so, Kafka does
 	InvalidRecord    Reason = "invalid_record"
-	BadMessage       Reason = "bad_message"       // a logical message that is not what docs/messages.md describes
+	BadMessage       Reason = "bad_message"       // a logical message that is not as docs/messages.md describes
 	NotTransactional Reason = "not_transactional" // a logical message that belongs to no transaction
 	BadValue         Reason = "bad_value"         // a value that cannot be converted as the configuration asks
 )
@@ -45,10 +45,10 @@ func Reasons() []Reason {
 // RowError is a row that cannot be routed. It holds no payload, key or header values, so it may be logged and shown.
 type RowError struct {
 	Reason  Reason
-	EventID string // the id column's text, cut at 64 bytes; empty where it is NULL or missing
+	EventID string // the id column's text, cut at 64 bytes; empty if it is NULL or missing
 	Table   string // schema.table
-	Column  string // the column at fault; empty where it is not one column
-	Detail  string // what is wrong, a clause without a full stop
+	Column  string // the column at fault; empty if it is not one column
+	Detail  string // the cause, a clause without a full stop
 	Remedy  string // the next step for a person, a full sentence
 }
 

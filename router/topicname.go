@@ -14,8 +14,8 @@ var (
 	ErrInternalTopic = errors.New(`topics whose names start with "__" are internal to Kafka`)
 )
 
-// ErrLetterTopic: in the topic of dead letters an event would be taken for one, and its headers for what became of
-// another.
+// ErrLetterTopic: in the topic of dead letters an event would be taken for a dead letter, and its headers for another's
+// error.
 var ErrLetterTopic = errors.New("the topic is that of the dead letters")
 
 // CheckEventTopic reports why events cannot be published to a topic; taken is the topic of dead letters.

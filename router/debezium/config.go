@@ -15,7 +15,7 @@ import (
 
 // Config configures the preset debezium: records as the outbox event router of Debezium's PostgreSQL connector makes
 // them, byte for byte. The comments name Debezium's options and use the words of these options unless they say
-// otherwise. docs/debezium-differences.md lists what differs on purpose.
+// otherwise. docs/debezium-differences.md lists the intended differences.
 type Config struct {
 	TopicPrefix      string // topic.prefix
 	Columns          Columns
@@ -43,13 +43,13 @@ type Config struct {
 
 	DeadLetterTopic string // to which no event may lead; empty: none
 
-	// Catalog reports what a table's Relation message lacks. It is called once for each Relation, and only where
+	// Catalog reports the facts that a table's Relation message lacks. It is called once for each Relation, and only if
 	// something depends on it. Without it types without a fixed OID count as text, and the columns of the replica
 	// identity as NOT NULL.
 	Catalog func(rel *pgoutput.Relation) (router.Catalog, error)
 }
 
-// ExpandJSON is table.expand.json.payload and what belongs to it.
+// ExpandJSON is table.expand.json.payload and its further options.
 type ExpandJSON struct {
 	Enabled        bool
 	KeepNulls      bool // table.json.payload.null.behavior is optional_bytes
@@ -130,7 +130,8 @@ func ChoosesPartition(additional []string) bool {
 	return err == nil && slices.ContainsFunc(all, func(p placement) bool { return p.where == placedPartition })
 }
 
-// Topics returns the function from route value to topic; it returns empty names for what cannot be one.
+// Topics returns the function from route value to topic; it returns an empty name if the pattern is not supported or
+// the value is not printable ASCII.
 func Topics(pattern, replacement string) func(route string) string {
 	r, err := java.NewReplacer(pattern, replacement)
 	return func(route string) string {
@@ -144,7 +145,7 @@ func Topics(pattern, replacement string) func(route string) string {
 	}
 }
 
-// Router makes records as Debezium's event router does. Like Router it keeps its buffers from row to row.
+// Router makes records as Debezium's event router does. It keeps its buffers from row to row.
 type Router struct {
 	cfg        *Config
 	types      pgtype.Options

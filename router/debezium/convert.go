@@ -31,7 +31,7 @@ func newConverter(kind string, s *connect.Schema) converter {
 	return c
 }
 
-// schemaPrefix is for a value without a schema where s is nil.
+// schemaPrefix is for a value without a schema if s is nil.
 func schemaPrefix(s *connect.Schema) []byte {
 	if s == nil {
 		return []byte(`{"schema":null,"payload":`)
@@ -45,7 +45,7 @@ func (c *converter) plain() bool { return c.kind == converterString || c.kind ==
 // nullIsNil reports whether a null becomes nil; JsonConverter writes a null as JSON.
 func (c *converter) nullIsNil() bool { return c.kind != converterJSON && c.kind != converterJSONSchema }
 
-// append writes the value; where nullIsNil holds it must not be null.
+// append writes the value; if nullIsNil holds it must not be null.
 func (c *converter) append(dst []byte, v *connect.Value) []byte {
 	switch c.kind {
 	case converterJSON:

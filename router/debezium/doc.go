@@ -1,3 +1,3 @@
 // Package debezium is the router preset debezium: records as the outbox event router of Debezium's PostgreSQL connector
-// makes them, byte for byte. docs/debezium-differences.md lists what differs on purpose.
+// makes them, byte for byte. docs/debezium-differences.md lists the intended differences.
 package debezium

@@ -23,7 +23,7 @@ var errExpansion = errors.New("a value in the payload has no faithful form in th
 // again.
 var errTooMuch = fmt.Errorf("expanding the payload would add more than %d MiB to it", maxExpansion>>20)
 
-// maxExpansion bounds what expansion adds to a payload, in bytes of memory.
+// maxExpansion bounds the memory in bytes that expansion adds to a payload.
 const maxExpansion = 64 << 20
 
 // inference is the expansion of one payload.
@@ -40,7 +40,7 @@ func (in *inference) spend(n int) error {
 	return nil
 }
 
-// expand parses a JSON text and infers a schema, as JsonSchemaData does. What is not an object or array stays as it is.
+// expand parses a JSON text and infers a schema, as JsonSchemaData does. Any other payload stays as it is.
 func (d *Router) expand(p *plan, payload connect.Value) (connect.Value, *connect.Schema, error) {
 	if payload.Kind != connect.KindText || len(payload.Data) == 0 || payload.Data[0] != '{' && payload.Data[0] != '[' {
 		return payload, p.payload.schema, nil
@@ -81,7 +81,7 @@ var (
 	optionalBytes   = &connect.Schema{Type: connect.Bytes, Optional: true}
 )
 
-// infer returns the schema of a node, nil where it is to be left out. Structs are named by their path; within arrays of
+// infer returns the schema of a node, nil if it is to be left out. Structs are named by their path; within arrays of
 // anything but objects there is none, as named says.
 func (in *inference) infer(key string, named bool, n *jsonNode) (*connect.Schema, error) {
 	switch n.kind {
@@ -218,7 +218,7 @@ func (in *inference) mergeObjects(key string, named bool, list []*jsonNode) (*co
 	return merged, nil
 }
 
-// united adds the fields of b to a, which may be changed. Where the types differ a's counts, unless it only stands for
+// united adds the fields of b to a, which may be changed. If the types differ a's counts, unless it only stands for
 // a null.
 func (in *inference) united(a, b *connect.Schema) (*connect.Schema, error) {
 	var err error

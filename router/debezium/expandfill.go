@@ -53,7 +53,7 @@ func (in *inference) fill(n *jsonNode, s *connect.Schema) (connect.Value, error)
 	return connect.Value{}, nil
 }
 
-// missingMember is what a member takes that an object lacks and another one of its array has.
+// missingMember is the memory in bytes of a member that an object lacks and another one of its array has.
 const missingMember = 128
 
 func (in *inference) fillStruct(n *jsonNode, s *connect.Schema) (connect.Value, error) {

@@ -10,12 +10,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/pgtype"
 )
 
-// column is a column of one relation with what it becomes. convert is nil where the table lacks the column, or where
-// its type is one that Debezium leaves out of its records.
+// column is a column of one relation with its converter. convert is nil if the table lacks the column, or if its type
+// is one that Debezium leaves out of its records.
 type column struct {
 	layout.Field
 	convert *pgtype.Converter
-	schema  *connect.Schema // optional where the column may be NULL
+	schema  *connect.Schema // optional if the column may be NULL
 }
 
 // plan is how the rows of one relation become records.
@@ -56,7 +56,7 @@ func (d *Router) cachePlan(p *plan) *plan {
 	return p
 }
 
-// Prepare builds the plan with what the catalogs say.
+// Prepare builds the plan with the catalogs' information.
 func (d *Router) Prepare(rel *pgoutput.Relation) error {
 	if p := d.plans[rel.OID]; p != nil && p.Rel == rel {
 		return nil
@@ -155,7 +155,7 @@ func (d *Router) require(p *plan, role, name string) column {
 	return c
 }
 
-// mustBe makes rows bad where a column has a type that Debezium's task would fail with.
+// mustBe makes rows bad if a column has a type that Debezium's task would fail with.
 func (p *plan) mustBe(c column, t connect.Type, key, wanted string) {
 	if c.convert != nil && c.convert.Schema.Type != t {
 		if key != "additional" {

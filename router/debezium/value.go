@@ -51,7 +51,7 @@ func trimmedEmpty(s []byte) bool {
 	return true
 }
 
-// envelopeKey is what an envelope's schema depends on, where the payload is not expanded.
+// envelopeKey holds all that an envelope's schema depends on, if the payload is not expanded.
 type envelopeKey struct {
 	plan    *plan
 	route   string
@@ -93,7 +93,7 @@ func (d *Router) wrap(p *plan, row pgoutput.Tuple, route []byte, payload connect
 	return d.write(p, row, &p.payload, &out, &v)
 }
 
-// envelopeSchema is an envelope's schema, and what the converter writes in front of the value.
+// envelopeSchema is an envelope's schema, and the converter's text in front of the value.
 type envelopeSchema struct {
 	schema *connect.Schema
 	prefix []byte

@@ -34,7 +34,7 @@ func ParsePointer(text string) (Pointer, error) {
 // errNoJSON says that a column's text is not JSON.
 var errNoJSON = errors.New("the text is not JSON")
 
-// find returns the member: the text of a string, the JSON of anything else, nil for null and for what is not there.
+// find returns the member: the text of a string, the JSON of anything else, nil for null and for a missing member.
 func (p Pointer) find(text []byte) ([]byte, error) {
 	if !json.Valid(text) {
 		return nil, errNoJSON

@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"
 )
 
-// Config says what the columns are, by their names.
+// Config names the derived columns.
 type Config struct {
 	Members   map[string]Pointer
 	Constants map[string]string
@@ -28,7 +28,7 @@ func New(cfg Config, next router.Router) router.Router {
 	return &derived{Router: next, cfg: cfg, tables: map[uint32]*table{}}
 }
 
-// derived overrides what depends on the columns. It is used by one goroutine, as its router is.
+// derived overrides the methods that depend on the columns. It is used by one goroutine, as its router is.
 type derived struct {
 	router.Router
 	cfg    Config

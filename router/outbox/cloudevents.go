@@ -27,7 +27,7 @@ const (
 	structuredType    = "application/cloudevents+json; charset=UTF-8"
 )
 
-// ceNames are the attributes that the specification defines, and what else a JSON event may hold.
+// ceNames are the attributes that the specification defines, and the other members that a JSON event may hold.
 var ceNames = map[string]bool{
 	"specversion": true, "id": true, "source": true, "type": true, "subject": true, "time": true,
 	"datacontenttype": true, "dataschema": true, "data": true, "data_base64": true,

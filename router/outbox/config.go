@@ -14,7 +14,7 @@ import (
 // DefaultTopic is the topic template of the outbox preset.
 const DefaultTopic = "${aggregate_type}.events"
 
-// Config says which columns hold what, and what becomes of them. Names are as in the catalog, unquoted, case kept.
+// Config names the columns and the form of the record. Names are as in the catalog, unquoted, case kept.
 type Config struct {
 	Columns Columns
 
@@ -43,7 +43,7 @@ type Config struct {
 	Catalog func(rel *pgoutput.Relation) (router.Catalog, error)
 }
 
-// What the record's value is.
+// The formats of the record's value.
 const (
 	FormatPayload               = "payload"
 	FormatEnvelope              = "envelope"
@@ -57,7 +57,7 @@ type named struct {
 	name string
 }
 
-// namedColumn is what the configuration says about one.
+// namedColumn is one such entry of the configuration.
 type namedColumn struct{ column, name string }
 
 // parseNamed reads column and column:name.
@@ -83,7 +83,7 @@ func configError(key, next string, err error) error {
 
 // Columns maps each part of an event to a column of the outbox table. ID, AggregateID and Payload must be named.
 // AggregateType and Type are empty for a table without them: then the topic cannot be built from them, and records have
-// no header type. What is named must exist in the table, except Headers and Timestamp, which may be absent and may be
+// no header type. Named columns must exist in the table, except Headers and Timestamp, which may be absent and may be
 // empty.
 type Columns struct {
 	ID            string

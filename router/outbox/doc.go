@@ -10,11 +10,10 @@
 //     empty string is a key like any other.
 //   - Value: the payload as Postgres prints it, byte for byte. It is not parsed, so numbers keep their digits and
 //     text that is not JSON passes. bytea is decoded to the bytes it represents. NULL is a tombstone.
-//   - Timestamp: the timestamp column in milliseconds, rounded down. The commit time takes its place where the
-//     table has no such column, and where the value is NULL, infinite, BC or before 1970, none of which Kafka can
-//     hold.
+//   - Timestamp: the timestamp column in milliseconds, rounded down. The commit time takes its place if the table has
+//     no such column, or if the value is NULL, infinite, BC or before 1970, none of which Kafka can hold.
 //   - Headers: id, type, position, then static headers, headers from columns, the members of the headers column in the
-//     order Postgres prints them, and what a format adds.
+//     order Postgres prints them, and the format's own headers.
 //
 // This is FormatPayload. The other formats wrap the payload, see Envelope and CloudEvents; a NULL payload is a
 // tombstone in each of them. Registry puts a frame in front of the payload.
@@ -30,6 +29,6 @@
 //
 // # Rows that cannot be routed
 //
-// Route returns a *router.RowError for them, with a stable Reason. What to do about one (halt, skip, dead letter) is
-// the caller's decision.
+// Route returns a *router.RowError for them, with a stable Reason. The policy (halt, skip, dead letter) is the caller's
+// decision.
 package outbox

@@ -10,11 +10,11 @@ import (
 // Envelope configures FormatEnvelope. The columns may be absent from the table.
 type Envelope struct {
 	VersionColumn string
-	Version       string // where a row has none
+	Version       string // if a row has none
 	TraceIDColumn string
 }
 
-// envelope puts the payload into a JSON object: as it is where the column holds JSON by its type, bytea as base64,
+// envelope puts the payload into a JSON object: as it is if the column holds JSON by its type, bytea as base64,
 // anything else as a string. The members are always there, in this order; without a value they are null.
 func (r *Router) envelope(l *rowPlan, row pgoutput.Tuple, e *event) ([]byte, *router.RowError) {
 	if e.payload == nil {

@@ -19,7 +19,7 @@ type event struct {
 	payload   []byte // nil: a tombstone, in every format
 	timestamp int64
 	headers   []router.Header
-	trace     []byte // trace id, where the envelope names one
+	trace     []byte // trace id, if the envelope names one
 }
 
 // setFormat checks the settings of the format in force.

@@ -7,7 +7,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"
 )
 
-// key is the aggregate id, or what Config.KeyColumns says: one column's text, or several columns' texts as a JSON
+// key is the aggregate id, or the columns of Config.KeyColumns: one column's text, or several columns' texts as a JSON
 // array, which is the same for no two different rows: joined by a character the columns could hold, they might be.
 func (r *Router) key(l *rowPlan, row pgoutput.Tuple) ([]byte, *router.RowError) {
 	switch len(l.keys) {

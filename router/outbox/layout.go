@@ -5,7 +5,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"
 )
 
-// rowPlan is where one relation keeps the parts of an event.
+// rowPlan maps the parts of an event to the columns of one relation.
 type rowPlan struct {
 	layout.Table
 
@@ -39,7 +39,7 @@ func (r *Router) layoutOf(rel *pgoutput.Relation) *rowPlan {
 	return l
 }
 
-// units are what router.timestamp_unit may be, as counts per second.
+// units are the values of router.timestamp_unit, as counts per second.
 var units = map[string]int64{"s": 1, "ms": 1000, "us": 1_000_000}
 
 func (r *Router) newLayout(rel *pgoutput.Relation) *rowPlan {

@@ -63,9 +63,9 @@ func New(cfg Config) (*Router, error) {
 	return r, nil
 }
 
-// Route makes the record of an inserted row. Columns are found by name in rel, once per *Relation. The Record and
-// what it points to belong to the Router and to the row and live until the next call. The error is a *RowError. In
-// the steady state it allocates nothing.
+// Route makes the record of an inserted row. Columns are found by name in rel, once per *Relation. The Record and its
+// slices belong to the Router and to the row and live until the next call. The error is a *RowError. In the steady
+// state it allocates nothing.
 func (r *Router) Route(rel *pgoutput.Relation, row pgoutput.Tuple, src router.Source) (*router.Record, error) {
 	l := r.layoutOf(rel)
 	if err := r.route(l, row, src); err != nil {
@@ -125,7 +125,7 @@ func (r *Router) route(l *rowPlan, row pgoutput.Tuple, src router.Source) error 
 	return r.fill(l, row, src, topic, id, key)
 }
 
-// fill completes the record with what does not decide where it goes.
+// fill completes the record with the parts that do not decide its topic and key.
 func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic seenTopic, id, key []byte) error {
 	eventType, err := l.Optional(row, l.eventType)
 	if err != nil {

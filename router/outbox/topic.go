@@ -47,14 +47,14 @@ type part struct {
 // topics names the topic of a row. Names seen before come from a cache, which saves the check and the allocation.
 type topics struct {
 	parts []part
-	from  *regexp.Regexp // what is replaced in the name; nil: nothing
+	from  *regexp.Regexp // its matches are replaced in the name; nil: nothing
 	to    string
 	taken string // name that is none for events
 	seen  map[string]seenTopic
 	buf   []byte
 
-	// recent has the names of the last rows, at the hash of what the template makes: one line of the processor's cache
-	// each, where a search in seen takes several.
+	// recent has the names of the last rows, at the hash of the template's result: one line of the processor's cache
+	// each, while a search in seen takes several.
 	recent []recentTopic
 	seed   maphash.Seed
 }
@@ -163,7 +163,7 @@ func checkLiteral(parts []part) error {
 	return nil
 }
 
-// constant returns the name where it depends on no row.
+// constant returns the name if it depends on no row.
 func (t *topics) constant() (string, bool) {
 	var name strings.Builder
 	for _, p := range t.parts {
@@ -175,7 +175,7 @@ func (t *topics) constant() (string, bool) {
 	return t.renamed(name.String()), true
 }
 
-// rename sets what renamed replaces.
+// rename sets the pattern and the replacement of renamed.
 func (t *topics) rename(pattern, replacement string) error {
 	if pattern == "" {
 		if replacement != "" {
@@ -250,7 +250,7 @@ func (t *topics) topicOf(l *rowPlan, row pgoutput.Tuple) (seenTopic, *router.Row
 	return seen, nil
 }
 
-// check makes a new name of what is in the buffer.
+// check makes a new name of the buffer's text.
 func (t *topics) check(l *rowPlan, row pgoutput.Tuple) (seenTopic, *router.RowError) {
 	built := string(t.buf)
 	name := t.renamed(built)

@@ -16,10 +16,10 @@ const Blind = "monitor_blind"
 // as it was, because nothing is known of it.
 type Finding struct {
 	Alert    string
-	Subject  string // what it is about: the name of a slot; empty: the process as a whole
+	Subject  string // the name of a slot; empty: the process as a whole
 	Level    Level
 	Sentence string
-	// Cause is why, where the fact has a cause of its own. Otherwise it is what its subject waits for; see Attribute.
+	// Cause is the fact's own cause, if it has one. Otherwise it is its subject's; see Attribute.
 	Cause Cause
 }
 
@@ -38,7 +38,7 @@ type FiringAlert struct {
 	Cause   Cause     `json:"cause,omitzero"` // as long as it holds: the present one; afterwards the last one
 }
 
-// State is what an Event reports about an alert.
+// State is the state that an Event reports.
 type State string
 
 // The states of an alert.
@@ -53,7 +53,7 @@ type Event struct {
 	Subject  string // see Finding
 	State    State
 	Level    Level // of a resolved alert: its last
-	Before   Level // what was reported last; OK at the beginning
+	Before   Level // the level reported last; OK at the beginning
 	Sentence string
 	Since    time.Time // when it began
 	At       time.Time
@@ -62,7 +62,7 @@ type Event struct {
 
 	SupersededBy string // of a resolved alert: the worse alert about the same subject that fires in its place
 
-	Figures Figures // nil where nothing is known of the subject
+	Figures Figures // nil if nothing is known of the subject
 	Cause   Cause   // of a resolved alert: its last, which need not be over
 }
 
@@ -71,15 +71,15 @@ type Figures interface {
 	LogFields() []zap.Field
 }
 
-// Cause is why the subject does not move: what it waits for, since when, and what an operator may do about it.
+// Cause is why the subject does not move: the object it waits for, since when, and the operator's next step.
 type Cause struct {
 	Code     string     `json:"code"`             // one of a closed list of words
 	Sentence string     `json:"sentence"`         // with the figures
 	Since    *time.Time `json:"since,omitempty"`  // nil: not known
-	Object   string     `json:"object,omitempty"` // what it waits for: a pid, a prepared transaction, the slot
+	Object   string     `json:"object,omitempty"` // that it waits for: a pid, a prepared transaction, the slot
 	Next     string     `json:"next,omitempty"`   // the next step for a person, a sentence
 
-	Commands []string `json:"commands,omitempty"` // what to paste for it
+	Commands []string `json:"commands,omitempty"` // to paste for the next step
 }
 
 // Remedy returns the next step.

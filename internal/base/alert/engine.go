@@ -32,12 +32,13 @@ type activeAlert struct {
 }
 
 // NewEngine makes an engine that reports an alert that still fires after each repeat. worse, which may be nil, lists
-// the alerts that supersede one about the same subject, the worst first: what the alert warned of has come about.
+// the alerts that supersede one about the same subject, the worst first: the event that the alert warned of has come
+// about.
 func NewEngine(repeat time.Duration, worse func(alert string) []string) *Engine {
 	return &Engine{repeat: repeat, worse: worse, active: map[alertKey]*activeAlert{}}
 }
 
-// Level is the level at which the alert fires, OK where it does not.
+// Level is the level at which the alert fires, OK if it does not.
 func (a *Engine) Level(alert, subject string) Level {
 	if on := a.active[alertKey{alert, subject}]; on != nil {
 		return on.level
@@ -96,7 +97,7 @@ func (a *Engine) one(f Finding, now time.Time) (Event, bool) {
 	return e, true
 }
 
-// supersedes is the worse alert about the same subject that fires, empty where none does.
+// supersedes is the worse alert about the same subject that fires, empty if none does.
 func (a *Engine) supersedes(key alertKey) string {
 	if key.subject == "" || a.worse == nil {
 		return ""
@@ -128,7 +129,7 @@ func (a *Engine) End(exists func(subject string) bool, sentence func(subject str
 	return events
 }
 
-// About lists what fires about a subject, the worst first, and its worst level.
+// About lists the alerts that fire about a subject, the worst first, and its worst level.
 func (a *Engine) About(subject string) ([]Alert, Level) {
 	var found []Finding
 	for key, on := range a.active {

@@ -78,13 +78,13 @@ func (m *Monitor) publish(e Event) {
 	}
 }
 
-// Board shows what fires as of the last check to other goroutines.
+// Board shows the alerts that fire as of the last check to other goroutines.
 type Board struct {
 	mu     sync.Mutex
 	firing []FiringAlert
 }
 
-// Show takes over what fires.
+// Show takes over the alerts that fire.
 func (b *Board) Show(on *Engine) {
 	firing := on.List()
 	b.mu.Lock()
@@ -110,7 +110,7 @@ func (b *Board) Levels() map[string]string {
 	return levels
 }
 
-// Alerts lists what fires, the worst first; the caller may keep and change the slice.
+// Alerts lists the alerts that fire, the worst first; the caller may keep and change the slice.
 func (b *Board) Alerts() []FiringAlert {
 	b.mu.Lock()
 	defer b.mu.Unlock()

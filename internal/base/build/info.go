@@ -1,4 +1,4 @@
-// Package build describes the binary: its version and what it was built from.
+// Package build describes the binary: its version and the source it was built from.
 package build
 
 import (
@@ -7,20 +7,20 @@ import (
 	"runtime/debug"
 )
 
-// revision is set by the linker (-X PATH/internal/base/build.revision=REVISION) where the build does not see the
-// repository, as in a container. What the Go toolchain has recorded comes first.
+// revision is set by the linker (-X PATH/internal/base/build.revision=REVISION) if the build does not see the
+// repository, as in a container. A revision recorded by the Go toolchain comes first.
 var revision string
 
-// Info says what this binary was made from.
+// Info describes this binary.
 type Info struct {
 	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"` // commit, with -dirty where the tree had changes
+	Revision string `json:"revision,omitempty"` // commit, with -dirty if the tree had changes
 	Time     string `json:"time,omitempty"`     // of the commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// Of returns the description of this binary. Where version is empty the module's version is used, or "unknown".
+// Of returns the description of this binary. If version is empty the module's version is used, or "unknown".
 func Of(version string) Info {
 	b := Info{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

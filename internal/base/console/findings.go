@@ -21,8 +21,8 @@ var levels = []struct {
 	{preflight.OK, "✓", Green},
 }
 
-// Findings writes a paragraph for each finding, the worst first: what was found, why it matters, what fixes it.
-// Findings that differ only in what they are about share a paragraph. With quiet, what is fine is left out.
+// Findings writes a paragraph for each finding, the worst first: the fact, why it matters, the fix. Findings that
+// differ only in their subject share a paragraph. With quiet, findings without a problem are left out.
 func Findings(w io.Writer, findings []preflight.Finding, s Style, quiet bool) error {
 	var b strings.Builder
 	for _, l := range levels {

@@ -24,7 +24,7 @@ const (
 	Grey   Tint = "\x1b[90m"
 )
 
-// Paint colours a text where the stream has colours.
+// Paint colours a text if the stream has colours.
 func (s Style) Paint(t Tint, text string) string {
 	if !s.Colour {
 		return text
@@ -32,7 +32,7 @@ func (s Style) Paint(t Tint, text string) string {
 	return string(t) + text + "\x1b[0m"
 }
 
-// indent is in front of what belongs to the line above.
+// indent is in front of lines that belong to the line above.
 const indent = "    "
 
 // Paragraph writes a text, of several lines perhaps, below its label.
@@ -63,7 +63,7 @@ func (s Style) Remedy(b *strings.Builder, label string, r fault.Remedy) {
 	}
 }
 
-// Line writes a line after a prefix that takes so many columns, and what does not fit below its beginning.
+// Line writes a line after a prefix that takes so many columns, and the rest of the line below its beginning.
 func (s Style) Line(b *strings.Builder, prefix string, columns int, line string) {
 	hang := strings.Repeat(" ", columns)
 	room := s.Width - columns
@@ -81,7 +81,7 @@ func (s Style) Line(b *strings.Builder, prefix string, columns int, line string)
 	}
 }
 
-// cut divides a line at the last space within room, or at the first one where a word is longer.
+// cut divides a line at the last space within room, or at the first one if a word is longer.
 func cut(line string, room int) (head, rest string) {
 	if utf8.RuneCountInString(line) <= room {
 		return line, ""

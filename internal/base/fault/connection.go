@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// Connection says in words what became of a connection. The text is a verb for the far side, so that it can follow the
-// far side's name: "refuses connections", "does not answer". It is empty for an error that already says so. Go's texts
-// name system calls, which an operator on call at night should not have to know.
+// Connection describes the failure of a connection in words. The text is a verb for the far side, so that it can follow
+// the far side's name: "refuses connections", "does not answer". It is empty for an error that already says so. Go's
+// texts name system calls, which an operator on call at night should not have to know.
 func Connection(err error) string {
 	for _, rule := range connectionRules {
 		if what := rule(err); what != "" {

@@ -1,4 +1,4 @@
-// Package fault classifies errors by what the process should do about them. Every error that leaves a package of
+// Package fault classifies errors by how the process should react. Every error that leaves a package of
 // this module towards main is, or wraps, an *Error; one that does not counts as Fatal.
 package fault
 
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Kind is what the process should do about an error.
+// Kind is how the process should react to an error.
 type Kind uint8
 
 const (
@@ -48,16 +48,16 @@ func (k Kind) ExitCode() int {
 	}
 }
 
-// Error names the object that failed, where in the log, why, and what to do next. It never holds payloads,
+// Error names the object that failed, the position in the log, the cause and the next step. It never holds payloads,
 // passwords or connection strings.
 type Error struct {
 	Kind   Kind
-	Object string // what failed, e.g. `slot "cdc_outbox"` or `topic "orders.events"`
-	At     string // an LSN or a position, empty where none applies
+	Object string // the object that failed, e.g. `slot "cdc_outbox"` or `topic "orders.events"`
+	At     string // an LSN or a position, empty if none applies
 	Err    error  // the cause
 	Next   string // the next step for a person, a sentence
 
-	Commands []string // what to paste for it, see Remedy
+	Commands []string // to paste for it, see Remedy
 }
 
 // Error implements error: object, position, cause, next step.
@@ -81,7 +81,7 @@ func (e *Error) With(r Remedy) *Error {
 // Remedy returns the next step.
 func (e *Error) Remedy() Remedy { return Remedy{Next: e.Next, Commands: e.Commands} }
 
-// Split returns what is wrong, on one line, and what to do about it.
+// Split returns the problem, on one line, and its remedy.
 func Split(err error) (sentence string, remedy Remedy) {
 	sentence = err.Error()
 	var e *Error
@@ -110,7 +110,7 @@ func (e *Error) sentence() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf returns the kind of the outermost *Error in err's chain, Fatal where there is none.
+// KindOf returns the kind of the outermost *Error in err's chain, Fatal if there is none.
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {

@@ -6,7 +6,7 @@ import (
 )
 
 // OneLine is an error with its text on one line, each sentence once. pgconn tries each host with TLS and without, and
-// lists what became of every attempt on a line of its own, mostly the same.
+// lists the result of every attempt on a line of its own, mostly the same.
 func OneLine(err error) error { return oneLine{err} }
 
 type oneLine struct{ error }

@@ -2,8 +2,8 @@ package fault
 
 import "strings"
 
-// Remedy is what a person does next. Everything that shows a remedy (errors, logs, check, status, the page, webhooks)
-// shows the sentence first and then the commands.
+// Remedy is the next step for a person. Everything that shows a remedy (errors, logs, check, status, the page,
+// webhooks) shows the sentence first and then the commands.
 type Remedy struct {
 	Next     string   // one sentence, or a few
 	Commands []string // to paste, in this order, each complete as it is; SQL ends with a semicolon

@@ -11,14 +11,14 @@ type Wait struct {
 	Object   string    `json:"object"`
 	Reason   string    `json:"reason"`
 	Next     string    `json:"next"`
-	Commands []string  `json:"commands,omitempty"` // what to paste for it, see Remedy
+	Commands []string  `json:"commands,omitempty"` // to paste for it, see Remedy
 	Since    time.Time `json:"since"`
 }
 
 // Remedy returns the next step.
 func (w Wait) Remedy() Remedy { return Remedy{Next: w.Next, Commands: w.Commands} }
 
-// Sentence is the object and the reason, or the reason alone where it begins with the object, as in "The broker at
+// Sentence is the object and the reason, or the reason alone if it begins with the object, as in "The broker at
 // kafka-1:9092 refuses connections."
 func (w Wait) Sentence() string {
 	what, _, _ := strings.Cut(w.Object, " ")

@@ -1,6 +1,6 @@
 // Package human writes numbers and times for people, everywhere in one spelling: terminals, logs' sentences, alerts,
 // and the page, whose format.js follows the same list of examples (testdata/spelling.json). The texts are approximate;
-// what a program reads has the exact number.
+// output for programs has the exact number.
 package human
 
 import (
@@ -21,8 +21,8 @@ func Bytes[T int64 | float64](bytes T) string {
 	return short(n) + units[power]
 }
 
-// Duration returns a duration in its two largest units: "45 s", "3 min 5 s", "1 h 2 min", "3 d 4 h". What is less than
-// that is left off, not rounded up: of a threshold it must not be said that it is passed before it is.
+// Duration returns a duration in its two largest units: "45 s", "3 min 5 s", "1 h 2 min", "3 d 4 h". The rest is left
+// off, not rounded up: of a threshold it must not be said that it is passed before it is.
 func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); {
@@ -68,7 +68,7 @@ func Seconds(s float64) string {
 // and paste it into commands, which take it. It has no space at which a line could wrap.
 func Time(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Stamp is a Time with its milliseconds: what a record or a row carries, and what people compare.
+// Stamp is a Time with its milliseconds: for times in records and rows, which people compare.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // Count returns a whole number with its thousands apart: "178,880".

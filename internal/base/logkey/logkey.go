@@ -16,7 +16,7 @@ const (
 	ByTopic           = "by_topic"            // topic of a replacement
 	Cause             = "error"               // the error's text
 	Channel           = "channel"             // Postgres notification channel
-	Commands          = "commands"            // what to paste for the next step
+	Commands          = "commands"            // to paste for the next step
 	Confirmed         = "confirmed"           // LSN confirmed to the slot
 	ConfirmedFlush    = "confirmed_flush_lsn" // the slot's own position
 	Duration          = "duration"            // how long something took
@@ -35,7 +35,7 @@ const (
 	Next              = "next"                // the next step for a person
 	Node              = "node"                // Kafka broker, by its id
 	Now               = "now"                 // a number after a change
-	Object            = "object"              // what failed: slot "x", topic "y"
+	Object            = "object"              // the object that failed: slot "x", topic "y"
 	Of                = "of"                  // the total that a number belongs to
 	Page              = "page"                // its address for a browser
 	Partition         = "partition"           // Kafka partition
@@ -73,7 +73,7 @@ const (
 	Group             = "group"               // of consumers
 	TransactionalID   = "transactional_id"    // of a Kafka producer
 	Transactions      = "transactions"        // transactions that are waited for
-	Trouble           = "trouble"             // kind of what the producer waits for
+	Trouble           = "trouble"             // kind of the producer's wait
 	Unconfirmed       = "unconfirmed"         // bytes of WAL left to confirm
 	Version           = "version"             // version of this program
 	Waiting           = "waiting"             // a number that waits

@@ -38,9 +38,8 @@ func (p Position) AppendText(b []byte) ([]byte, error) {
 	return append(b, text[:]...), nil
 }
 
-// putHex writes eight hexadecimal digits, all at once: it spreads them over the bytes of a word and adds to each what
-// makes a character of it. Every row has three such numbers, and digit by digit they are a tenth of what its record
-// costs.
+// putHex writes eight hexadecimal digits, all at once: it spreads them over the bytes of a word and turns each into its
+// character. Every row has three such numbers, and digit by digit they take a tenth of its record's time.
 func putHex(to []byte, n uint32) {
 	const ones = 0x0101_0101_0101_0101 // times a byte: that byte in each place
 	x := uint64(n)

@@ -1,4 +1,4 @@
-// Package nearest guesses what a mistyped name was meant to be.
+// Package nearest guesses the name that a mistyped one stands for.
 package nearest
 
 import (

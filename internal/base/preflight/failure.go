@@ -22,7 +22,7 @@ func (f Finding) Fault() *fault.Error {
 }
 
 // FirstFailure returns the first finding that fails as an Operator error and counts the other failures. It returns nil
-// where no finding fails.
+// if no finding fails.
 func FirstFailure(findings []Finding) error {
 	var first *fault.Error
 	more := 0

@@ -1,5 +1,5 @@
-// Package preflight holds the finding that `cdc-outbox check` prints: what was checked, what is wrong, why it matters
-// and how to fix it. The packages that know Postgres and Kafka return findings; the command prints them.
+// Package preflight holds the finding that `cdc-outbox check` prints: the subject, the fact found, why it matters and
+// how to fix it. The packages that know Postgres and Kafka return findings; the command prints them.
 package preflight
 
 import "github.com/cdc-outbox/cdc-outbox/internal/base/fault"
@@ -18,11 +18,11 @@ type Finding struct {
 	Level   Level  `json:"level"`
 	Code    string `json:"code,omitempty"`   // stable, for programs: e.g. "pooler"; not every finding has one yet
 	Subject string `json:"subject"`          // e.g. "wal_level", `table public.outbox`
-	Found   string `json:"found"`            // what is there, one sentence
+	Found   string `json:"found"`            // the fact found, one sentence
 	Why     string `json:"why,omitempty"`    // why it matters; empty for OK
-	Remedy  string `json:"remedy,omitempty"` // what to do, one sentence; empty for OK
+	Remedy  string `json:"remedy,omitempty"` // the next step, one sentence; empty for OK
 
-	Commands []string `json:"commands,omitempty"` // what to paste for it, each complete as it is
+	Commands []string `json:"commands,omitempty"` // to paste for it, each complete as it is
 }
 
 // With returns the finding with the remedy.

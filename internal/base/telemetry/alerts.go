@@ -21,7 +21,7 @@ func WatchAlerts(reg prometheus.Registerer, firing func() map[string]string, kno
 		"1 while the alert fires at this level, 0 otherwise.", []string{"alert", "level"}, nil)})
 }
 
-// alerts remembers what fired, so that a resolved alert shows as 0 rather than as a series that ended.
+// alerts remembers the alerts that fired, so that a resolved alert shows as 0 rather than as a series that ended.
 type alerts struct {
 	firing func() map[string]string
 	desc   *prometheus.Desc

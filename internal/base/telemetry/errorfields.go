@@ -29,7 +29,7 @@ func ErrorFields(err error) []zap.Field {
 	return append(fields, RemedyFields(f.Remedy())...)
 }
 
-// RemedyFields are the fields for what a person does next.
+// RemedyFields are the fields of a remedy.
 func RemedyFields(r fault.Remedy) []zap.Field {
 	var fields []zap.Field
 	if r.Next != "" {

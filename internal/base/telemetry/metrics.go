@@ -163,7 +163,7 @@ func (m *Metrics) WatchStandbys(waited func() time.Duration) {
 type Gauges struct {
 	ConfirmedLSN      func() uint64
 	ReceivedLSN       func() uint64
-	OldestUnconfirmed func() time.Duration // age of the oldest unconfirmed transaction with rows, 0 where there is none
+	OldestUnconfirmed func() time.Duration // age of the oldest unconfirmed transaction with rows, 0 if there is none
 	Window            func() (records int, bytes int64)
 }
 

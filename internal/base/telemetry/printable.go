@@ -37,7 +37,7 @@ func (p printable) Write(line []byte) (int, error) {
 
 const del = 0x7f
 
-// unprintable returns where the first such character is, -1 where there is none.
+// unprintable returns the index of the first such character, -1 if there is none.
 func unprintable(line []byte) int {
 	for i, b := range line {
 		if b == del || b == 0xc2 && i+1 < len(line) && line[i+1] < 0xa0 {

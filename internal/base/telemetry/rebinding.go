@@ -8,8 +8,8 @@ import (
 
 // localNamesOnly keeps other sites out of a server that listens on loopback. A site's name can be made to mean
 // 127.0.0.1 once its page is loaded (DNS rebinding); the browser then takes this server for a part of that site and
-// lets its scripts read the answers. The Host header still has the site's name. Where the server listens on other
-// addresses, people reach it by names that this process does not know, and the network is what protects it.
+// lets its scripts read the answers. The Host header still has the site's name. If the server listens on other
+// addresses, people reach it by names that this process does not know, and the network protects it.
 func localNamesOnly(listen net.Addr, next http.Handler) http.Handler {
 	if tcp, ok := listen.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
 		return next

@@ -18,12 +18,13 @@ import (
 // shutdownGrace is how long answers under way may take once the process is asked to stop.
 const shutdownGrace = 2 * time.Second
 
-// Handlers is what the server shows. All fields but Page are required; the functions are called from many goroutines.
+// Handlers are the sources of the server's answers. All fields but Page are required; the functions are called from
+// many goroutines.
 type Handlers struct {
 	Metrics prometheus.Gatherer
 	Ready   func() (ok bool, why string) // why is one sentence, also when ok
 	Status  func() any                   // marshalled as JSON
-	// answers what the others do not, and may set a Content-Security-Policy of its own; nil: there is none
+	// answers all other requests, and may set a Content-Security-Policy of its own; nil: there is none
 	Page http.Handler
 }
 
@@ -64,10 +65,11 @@ func unwrapped(err error) error {
 	return err
 }
 
-// Addr is the address the server is bound to, with the port the system chose where the configured one was 0.
+// Addr is the address the server is bound to, with the port the system chose if the configured one was 0.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Run answers until ctx ends, then finishes what is under way, for two seconds at most. It returns nil after ctx ended.
+// Run answers until ctx ends, then finishes requests under way, for two seconds at most. It returns nil after ctx
+// ended.
 func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- s.http.Serve(s.listener) }()

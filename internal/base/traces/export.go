@@ -25,7 +25,7 @@ import (
 // lastExport is how long the spans that are left may take when the process ends.
 const lastExport = 2 * time.Second
 
-// exporter is what Run needs of an OTLP exporter.
+// exporter is the part of an OTLP exporter that Run needs.
 type exporter interface {
 	ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error
 	Shutdown(ctx context.Context) error
@@ -98,7 +98,7 @@ func (b *builder) Shutdown(context.Context) error { return nil }
 // ForceFlush has nothing to do.
 func (b *builder) ForceFlush(context.Context) error { return nil }
 
-// add builds one span. Attributes have the names of OpenTelemetry's conventions for messaging where these have one.
+// add builds one span. Attributes have the names of OpenTelemetry's conventions for messaging if these have one.
 func (b *builder) add(slot string, s *Span) {
 	b.next = s
 	ctx := context.Background()

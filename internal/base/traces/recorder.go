@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
-// Config is what a Recorder needs.
+// Config configures a Recorder.
 type Config struct {
 	Settings
 	Slot       string
@@ -44,7 +44,7 @@ type Span struct {
 	parent  trace.SpanID // zeros: none
 
 	EventID     string
-	Transaction uint32 // Postgres' id, 0 where it is not known
+	Transaction uint32 // Postgres' id, 0 if it is not known
 	Commit      string // LSN of the commit record
 	Position    string
 	Committed   time.Time

@@ -12,7 +12,7 @@ import (
 // Off is the endpoint that turns traces off, whatever the OTEL_ variables say.
 const Off = "off"
 
-// Given is what the configuration says.
+// Given holds the configuration's values.
 type Given struct {
 	Endpoint string
 	Protocol string // http or grpc; empty: not set
@@ -36,7 +36,7 @@ type Settings struct {
 }
 
 // Resolve joins the configuration with OpenTelemetry's standard variables, which a platform may set for every process.
-// They apply where the configuration sets nothing. nil means that traces are off. If a variable requires something that
+// They apply if the configuration sets nothing. nil means that traces are off. If a variable requires something that
 // is not supported, Resolve returns an error. Errors never show the value of a variable.
 //
 // The exporters read the remaining OTEL_EXPORTER_OTLP_ variables themselves. Endpoint, protocol and headers are read

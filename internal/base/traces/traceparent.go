@@ -10,7 +10,7 @@ const (
 	atFlags        = 53
 )
 
-// parent is what a traceparent says.
+// parent is the content of a traceparent.
 type parent struct {
 	traceID trace.TraceID
 	spanID  trace.SpanID

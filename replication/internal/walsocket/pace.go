@@ -9,16 +9,16 @@ const (
 	// enough is how much the kernel has to hold for the next read to be worth its system call: with less, the socket
 	// counts as dry.
 	enough = 64 << 10
-	// busy is the rate in bytes per second from which on sleeping is worth its latency, where the rows are not late.
+	// busy is the rate in bytes per second from which on sleeping is worth its latency, if the rows are not late.
 	busy = 4 << 20
 	// rateWindow is the time over which the rate is measured.
 	rateWindow = 5 * time.Millisecond
 	// drainAim is how much a sleep is to let pile up. The queues hold 2 MB and more, and a server that has filled them
-	// waits; with half of it, the client takes a fifth more CPU where rows are small.
+	// waits; with half of it, the client takes a fifth more CPU if rows are small.
 	drainAim = 1 << 20
-	// drainAimShort is how much where long sleeps cost more. A sleep saves the server work for each message. Of large
-	// ones there are few in the queues, and they fill fast: of 4 KB, a server with CPU to spare had a third more rows
-	// through. And over a long way the kernel sizes the buffer by what is read in a round trip.
+	// drainAimShort is the aim if long sleeps cost more. A sleep saves the server work for each message. The queues
+	// hold few large messages and fill fast with them: at 4 KB a message, a server with CPU to spare sent a third more
+	// rows. And over a long way the kernel sizes the buffer by the bytes read in a round trip.
 	drainAimShort = drainAim / 2
 	largeMessage  = 2 << 10
 	// fast is the rate from which on a sleep may be the longest although the rows are not late.
@@ -37,7 +37,7 @@ const (
 	quick      = trialEvery
 
 	certain     = 3   // standard errors make a difference certain
-	littleDoubt = 0.1 // of a quiet machine, where all cycles are alike
+	littleDoubt = 0.1 // of a quiet machine, whose cycles are all alike
 )
 
 // pacer decides how long to sleep before a read. It counts what each read brings. Not safe for concurrent use.
@@ -52,19 +52,19 @@ type pacer struct {
 	far     bool          // the kernel sizes the receive buffer
 	limit   time.Duration // the longest sleep that has been found to pay, or is to be tried
 	found   bool          // it has been found
-	late    bool          // what arrives was committed long ago
+	late    bool          // arriving rows were committed long ago
 	resting time.Time     // until when there is no sleep
 	sleeps  int
-	begun   time.Time     // of the cycle that is running, zero where none is
+	begun   time.Time     // of the cycle that is running, zero if none is
 	asked   time.Duration // its sleep
-	whole   time.Duration // what its sleep would be if it were not half as long
+	whole   time.Duration // its sleep if that were not half as long
 	read    int           // bytes that came in it
 	unit    time.Duration // the whole sleep of the first of cycles
 	cycles  cycles
 }
 
-// cycles are sums over several sleeps, each with the drain after it: what was asked for and what the cycle took, in
-// seconds, what it brought, in bytes, and their products.
+// cycles are sums over several sleeps, each with the drain after it: the sleep asked for and the cycle's time, in
+// seconds, its bytes, and their products.
 type cycles struct {
 	n                                 float64
 	asked, took, bytes                float64
@@ -89,7 +89,7 @@ func (p *pacer) brought(bytes int) {
 	p.read += bytes
 }
 
-// sleep is how long to sleep before the next read, now that the socket is dry but for what it has, and so many messages
+// sleep is how long to sleep before the next read, now that the socket is dry but for has bytes, and so many messages
 // have come.
 func (p *pacer) sleep(now time.Time, has, messages int) time.Duration {
 	p.measure(now, messages)
@@ -140,7 +140,7 @@ func (p *pacer) endCycle(now time.Time, has int) {
 	if n := p.cycles.n; n < quick || p.found && n < trial {
 		return
 	}
-	// Where other processes want the CPU, a cycle says little: only what is beyond doubt makes the sleep shorter.
+	// If other processes want the CPU, a cycle says little: only a result beyond doubt makes the sleep shorter.
 	used, doubt := p.cycles.used()
 	atMost := used + certain*max(doubt-littleDoubt, 0)
 	switch { // thresholds apart, so that noise does not make it swing
@@ -158,9 +158,9 @@ func (p *pacer) endCycle(now time.Time, has int) {
 	p.cycles = cycles{}
 }
 
-// count adds a cycle. The sleep follows the rate, too, and that must not count as a trial: where rows become slower,
-// the sleeps become longer and bring less in the same time, and where they become faster the opposite. So time is
-// counted in whole sleeps, and written as if each were as long as the first.
+// count adds a cycle. The sleep follows the rate, too, and that must not count as a trial: when rows become slower, the
+// sleeps become longer and bring less in the same time, and when they become faster the opposite. So time is counted in
+// whole sleeps, and written as if each were as long as the first.
 func (p *pacer) count(took time.Duration, bytes int) {
 	if p.cycles.n == 0 {
 		p.unit = p.whole
@@ -173,13 +173,13 @@ func (p *pacer) count(took time.Duration, bytes int) {
 	p.cycles.add(scaled(p.asked), scaled(took), bytes)
 }
 
-// used is how much of the longer sleeps the server made use of: what the time by which they are longer brought, against
-// what the same time brings on average. Where the queues are full before the sleep ends, it brings nothing. doubt is
-// the standard error of it.
+// used is how much of the longer sleeps the server made use of: the bytes that came in the added time, against the
+// bytes of the same time on average. If the queues are full before the sleep ends, the added time brings nothing. doubt
+// is the standard error of used.
 //
-// It is a regression, on the sleep that was asked for, of what a cycle brought beyond what its time brings on average.
-// A cycle's time is not what the reader chose: the longer the server lacks CPU, the longer a cycle takes and the less
-// it brings, whatever the sleep.
+// It is a regression, on the sleep that was asked for, of the bytes of a cycle beyond the average for its time. The
+// reader does not choose a cycle's time: the longer the server lacks CPU, the longer a cycle takes and the less it
+// brings, whatever the sleep.
 func (c *cycles) used() (used, doubt float64) {
 	rate := c.bytes / c.took
 	spread := c.askedAsked - c.asked*c.asked/c.n
@@ -190,6 +190,6 @@ func (c *cycles) used() (used, doubt float64) {
 	askedBeyond := c.askedBytes - rate*c.askedTook
 	slope := askedBeyond / spread
 	deviation := math.Sqrt(max(beyondBeyond-slope*askedBeyond, 0) / (c.n - 2) / spread)
-	longer := rate * max((c.askedTook-c.asked*c.took/c.n)/spread, 1) // what a second more of sleep would bring
+	longer := rate * max((c.askedTook-c.asked*c.took/c.n)/spread, 1) // bytes in a second more of sleep
 	return 1 + slope/longer, deviation / longer
 }

@@ -17,7 +17,7 @@ type kernelQueue struct {
 	have, least           int
 }
 
-// kernelQueueOf returns nil where c is not a socket. far says that the kernel goes on sizing the buffer.
+// kernelQueueOf returns nil if c is not a socket. far says that the kernel goes on sizing the buffer.
 func kernelQueueOf(c net.Conn) (kernel queue, far bool) {
 	if q := newKernelQueue(c); q != nil {
 		q.fixable = q.isNear() && q.fits()
@@ -43,7 +43,7 @@ func newKernelQueue(c net.Conn) *kernelQueue {
 		}
 		q.have = n
 	}
-	// Where holding fails, sleeps gain less, and nothing else changes. Kernels before 5.14 know no SO_BUF_LOCK and keep
+	// If holding fails, sleeps gain less, and nothing else changes. Kernels before 5.14 know no SO_BUF_LOCK and keep
 	// the size.
 	q.hold = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer) }
 	q.free = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BUF_LOCK, 0) }
@@ -72,7 +72,7 @@ func (q *kernelQueue) isNear() (near bool) {
 	return near
 }
 
-// fits reports whether the kernel grants the buffer: where net.core.rmem_max is small, a fixed one would hold less than
+// fits reports whether the kernel grants the buffer: if net.core.rmem_max is small, a fixed one would hold less than
 // the longest segment, and lose it again and again.
 func (q *kernelQueue) fits() (fits bool) {
 	_ = q.raw.Control(func(fd uintptr) {

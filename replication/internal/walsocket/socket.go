@@ -24,22 +24,22 @@ const (
 	readAhead = 8 << 10
 )
 
-// queue is what the kernel has received and no read has taken.
+// queue is the kernel's queue of received bytes that no read has taken.
 type queue interface {
-	bytes() int   // negative where that cannot be known
+	bytes() int   // negative if the number cannot be known
 	lowWater(int) // wake no reader before so many bytes are there
 	fix(bool)     // keep the buffer to a size that fills during a sleep, or let the kernel size it
 }
 
-// Socket is the connection to the server below TLS: there a read takes what has piled up in one system call, and
-// what is left in the kernel can be asked for. Above TLS a read yields one record, which is one row.
+// Socket is the connection to the server below TLS: there a read takes all queued bytes in one system call, and the
+// kernel can be asked how many are left. Above TLS a read yields one record, which is one row.
 type Socket struct {
 	net.Conn
-	queue     queue // nil until the stream begins, and where the kernel has none
+	queue     queue // nil until the stream begins, and if the kernel has none
 	pace      pacer
 	pause     func(time.Duration)
 	onWait    func()
-	messages  func() int // how many have been cut out of what was read
+	messages  func() int // how many have been cut out of the bytes read
 	raised    bool       // the low-water mark is up
 	waited    time.Time  // when onWait was called before a sleep
 	buf       []byte     // read ahead for short reads
@@ -55,7 +55,7 @@ func New(c net.Conn) *Socket {
 
 // Stream turns to the stream's ways: long reads, and sleeps between them. onWait is called before a read that may wait
 // for the server, and before each sleep; in a backlog, of which there is more, now and then. messages counts the
-// messages that the caller has cut out of what it read.
+// messages that the caller has cut out of the bytes read.
 func (s *Socket) Stream(onWait func(), messages func() int) {
 	s.bufLength = ReadBuffer
 	s.onWait, s.messages = onWait, messages
@@ -67,8 +67,8 @@ func (s *Socket) Stream(onWait func(), messages func() int) {
 	}
 }
 
-// Late takes whether what arrives now was committed long ago. Then it does not matter when it is read, so the reader
-// sleeps however slow the server is. Late belongs to the goroutine that reads.
+// Late takes whether the rows that arrive now were committed long ago. Then it does not matter when they are read, so
+// the reader sleeps however slow the server is. Late belongs to the goroutine that reads.
 func (s *Socket) Late(late bool) { s.pace.late = late }
 
 func (s *Socket) Read(p []byte) (int, error) {

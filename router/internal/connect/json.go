@@ -21,7 +21,7 @@ func AppendJSON(dst []byte, v *Value) []byte {
 	case KindFloat64:
 		return appendJSONFloat(dst, v.Float, 64)
 	case KindDecimal:
-		d, _ := java.ParseDecimal(v.Data) // checked where the value was made
+		d, _ := java.ParseDecimal(v.Data) // checked when the value was made
 		return appendJSONBase64(dst, d.Unscaled())
 	case KindText:
 		return AppendQuoted(dst, v.Data)
@@ -60,7 +60,7 @@ func AppendJSON(dst []byte, v *Value) []byte {
 	return append(dst, "null"...)
 }
 
-// appendJSONFloat quotes what JSON has no number for, as Jackson does.
+// appendJSONFloat quotes a value that is not a JSON number, as Jackson does.
 func appendJSONFloat(dst []byte, f float64, bits int) []byte {
 	special := math.IsNaN(f) || math.IsInf(f, 0)
 	if special {

@@ -45,7 +45,7 @@ type Field struct {
 	Schema *Schema
 }
 
-// AsOptional returns the schema with the given optionality, copied where it differs.
+// AsOptional returns the schema with the given optionality, copied if it differs.
 func (s *Schema) AsOptional(optional bool) *Schema {
 	if s.Optional == optional {
 		return s

@@ -73,7 +73,7 @@ func appendEscaped[T string | []byte](dst []byte, s T) []byte {
 }
 
 // AppendString writes a value that is not null as StringConverter does, by toString. Bytes are written as they are on
-// their own, and as base64 within other values: Java's text for a buffer says where it is in memory, not what it holds.
+// their own, and as base64 within other values: Java's text for a buffer has its address, not its content.
 func AppendString(dst []byte, v *Value) []byte {
 	switch v.Kind {
 	case KindText, KindBytes, KindDate:
@@ -135,7 +135,7 @@ func appendNumber(dst []byte, v *Value) []byte {
 	case KindFloat64:
 		return java.AppendDouble(dst, v.Float)
 	case KindDecimal:
-		d, _ := java.ParseDecimal(v.Data) // checked where the value was made
+		d, _ := java.ParseDecimal(v.Data) // checked when the value was made
 		return d.Append(dst)
 	}
 	return strconv.AppendInt(dst, v.Int, 10)

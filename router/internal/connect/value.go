@@ -1,6 +1,6 @@
 package connect
 
-// Kind is what a Value holds. It follows the Java class a converter sees, not the schema.
+// Kind is the kind of a Value. It follows the Java class a converter sees, not the schema.
 type Kind uint8
 
 const (

@@ -49,7 +49,7 @@ func ParseDecimal(text []byte) (Decimal, bool) {
 // Zero reports whether the value is 0.
 func (d Decimal) Zero() bool { return d.digits[0] == '0' }
 
-// StripTrailingZeros is BigDecimal's, followed by setScale(0) where the scale would be negative.
+// StripTrailingZeros is BigDecimal's, followed by setScale(0) if the scale would be negative.
 func (d Decimal) StripTrailingZeros() Decimal {
 	if d.Zero() {
 		d.Scale = 0
@@ -62,7 +62,7 @@ func (d Decimal) StripTrailingZeros() Decimal {
 	return d
 }
 
-// AppendPlain writes what BigDecimal.toPlainString gives, for a scale from 0.
+// AppendPlain writes the result of BigDecimal.toPlainString, for a scale from 0.
 func (d Decimal) AppendPlain(dst []byte) []byte {
 	if d.negative {
 		dst = append(dst, '-')
@@ -85,7 +85,7 @@ func (d Decimal) AppendPlain(dst []byte) []byte {
 	return dst
 }
 
-// Append writes what BigDecimal.toString gives: an exponent where the first digit is more than six places after the
+// Append writes the result of BigDecimal.toString: an exponent if the first digit is more than six places after the
 // point.
 func (d Decimal) Append(dst []byte) []byte {
 	adjusted := len(d.digits) - 1 - d.Scale

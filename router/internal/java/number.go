@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// AppendDouble writes what Double.toString gives since JDK 19 (Raffaello Giulietti's algorithm): the shortest decimal
-// that is read back as d, with a digit on both sides of the point.
+// AppendDouble writes the result of Double.toString since JDK 19 (Raffaello Giulietti's algorithm): the shortest
+// decimal that is read back as d, with a digit on both sides of the point.
 func AppendDouble(dst []byte, d float64) []byte { return appendFloating(dst, d, 64) }
 
-// AppendFloat writes what Float.toString gives since JDK 19.
+// AppendFloat writes the result of Float.toString since JDK 19.
 func AppendFloat(dst []byte, f float32) []byte { return appendFloating(dst, float64(f), 32) }
 
 func appendFloating(dst []byte, d float64, bits int) []byte {
@@ -59,7 +59,7 @@ func appendFloating(dst []byte, d float64, bits int) []byte {
 }
 
 // shortest returns the digits d1 d2 … and the exponent of d = d1.d2… × 10^exponent. As a second digit is printed in any
-// case, Java takes the nearest of two digits even where one would do: Double.MIN_VALUE is 4.9E-324, not 5.0E-324.
+// case, Java takes the nearest of two digits even if one would do: Double.MIN_VALUE is 4.9E-324, not 5.0E-324.
 func shortest(d float64, bits int) (digits []byte, exponent int) {
 	text := strconv.AppendFloat(make([]byte, 0, 32), d, 'e', -1, bits)
 	if text[1] == 'e' {

@@ -77,7 +77,7 @@ func (t *translator) afterQuantifier() error {
 	return nil
 }
 
-// repetition takes {n}, {n,} and {n,m}. Go would read anything else as text, where Java reports an error.
+// repetition takes {n}, {n,} and {n,m}. Go would read anything else as text; Java reports an error.
 func (t *translator) repetition() error {
 	body, _, closed := strings.Cut(t.rest()[1:], "}")
 	low, high, _ := strings.Cut(body, ",")
@@ -182,7 +182,7 @@ var posix = map[string]string{
 	"Punct": "!-/:-@[-`{-~", "Graph": "!-~", "Print": " -~", "Blank": ` \t`, "XDigit": "0-9A-Fa-f", "Space": ` \t-\r`,
 }
 
-// escape takes a backslash and what belongs to it.
+// escape takes a backslash and its sequence.
 func (t *translator) escape(inClass bool) error {
 	if len(t.rest()) < 2 {
 		return errors.New("the pattern ends in a backslash")
@@ -303,7 +303,7 @@ func (t *translator) codePoint() error {
 	return nil
 }
 
-// repeatsEmpty finds a repetition of something that can be empty and holds a group: what the group then is differs.
+// repeatsEmpty finds a repetition of something that can be empty and holds a group: the group's text then differs.
 func repeatsEmpty(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpStar, syntax.OpPlus, syntax.OpRepeat, syntax.OpQuest:

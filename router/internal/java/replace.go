@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Replacer does what Matcher.matches and then Matcher.replaceFirst do.
+// Replacer works as Matcher.matches and then Matcher.replaceFirst do.
 type Replacer struct {
 	whole *regexp.Regexp // matches whole inputs only
 	first *regexp.Regexp // finds: replaceFirst searches again, and need not match the whole input
 	parts []replacementPart
 }
 
-// replacementPart is literal text, or a group where group is 0 or more.
+// replacementPart is literal text, or a group if group is 0 or more.
 type replacementPart struct {
 	text  string
 	group int
 }
 
-// NewReplacer translates a pattern and a replacement. Its error says what cannot be done in the same way.
+// NewReplacer translates a pattern and a replacement. Its error names the part that cannot work in the same way.
 func NewReplacer(pattern, replacement string) (*Replacer, error) {
 	translated, err := translate(pattern)
 	if err != nil {
@@ -41,7 +41,7 @@ func NewReplacer(pattern, replacement string) (*Replacer, error) {
 	return &Replacer{whole: whole, first: first, parts: parts}, nil
 }
 
-// Replace returns the input with the first find replaced, and false where the pattern does not match all of it. It is
+// Replace returns the input with the first find replaced, and false if the pattern does not match all of it. It is
 // the same as in Java for inputs of printable ASCII characters; see Printable.
 func (r *Replacer) Replace(input string) (string, bool) {
 	if !r.whole.MatchString(input) {
@@ -109,7 +109,7 @@ func parseReplacement(s string, re *regexp.Regexp) ([]replacementPart, error) {
 	return parts, nil
 }
 
-// groupReference reads what follows a dollar, and returns how long it is.
+// groupReference reads the reference after a dollar, and returns how long it is.
 func groupReference(s string, re *regexp.Regexp) (group, length int, err error) {
 	if rest, named := strings.CutPrefix(s, "{"); named {
 		name, _, closed := strings.Cut(rest, "}")

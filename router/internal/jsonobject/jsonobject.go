@@ -9,7 +9,7 @@ import (
 )
 
 // Object reads the members of one JSON object (RFC 8259) without allocating in the steady state: names and values
-// are slices of the source, or of scratch where escapes had to be decoded. Unlike encoding/json it refuses half
+// are slices of the source, or of scratch if escapes had to be decoded. Unlike encoding/json it refuses half
 // a surrogate pair, which has no UTF-8 form, and leaves bytes that are not UTF-8 as they are.
 type Object struct {
 	Src     []byte
@@ -131,7 +131,7 @@ func (o *Object) Value(depth int) error {
 	return o.number()
 }
 
-// sequence passes over an array, or an object where named is set.
+// sequence passes over an array, or an object if named is set.
 func (o *Object) sequence(end byte, depth int, named bool) error {
 	o.Pos++
 	if o.space(); o.accept(end) {
@@ -259,7 +259,7 @@ func (o *Object) escaped(start int) ([]byte, error) {
 	return nil, errJSONString
 }
 
-// escape decodes what follows a backslash.
+// escape decodes the escape after a backslash.
 func (o *Object) escape() error {
 	if o.Pos >= len(o.Src) {
 		return errJSONString

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Table is what any preset has to know of one relation.
+// Table is the layout of one relation, as any preset needs it.
 type Table struct {
 	Rel   *pgoutput.Relation
 	Name  string
@@ -21,7 +21,7 @@ type Table struct {
 
 	PerSecond int64 // unit of a Timestamp that counts from 1970; 0: it is text in DateStyle ISO
 
-	Missing *router.RowError // set where a required column is missing: no row of this relation can be routed
+	Missing *router.RowError // set if a required column is missing: no row of this relation can be routed
 
 	lastTime  []byte // the last timestamp that was read, for rows of one transaction nearly always have the same
 	lastMilli int64
@@ -32,7 +32,7 @@ func Of(rel *pgoutput.Relation) Table {
 	return Table{Rel: rel, Name: rel.Namespace + "." + rel.Name, width: len(rel.Columns)}
 }
 
-// Field is a column of one relation; index is -1 where the table has no such column.
+// Field is a column of one relation; Index is -1 if the table has no such column.
 type Field struct {
 	Index int
 	Name  string
@@ -51,7 +51,7 @@ func (l *Table) Find(name string) Field {
 	return f
 }
 
-// Require makes all rows of the relation bad where the relation lacks a required column.
+// Require makes all rows of the relation bad if the relation lacks a required column.
 func (l *Table) Require(needs []router.Need) {
 	for i := range needs {
 		n := &needs[i]
@@ -182,7 +182,7 @@ func (l *Table) Time(row pgoutput.Tuple, commit time.Time) (int64, *router.RowEr
 	}
 }
 
-// endOfTime is the end of the year 9999 in milliseconds. What is beyond counts in another unit.
+// endOfTime is the end of the year 9999 in milliseconds. A count beyond it is in another unit.
 const endOfTime = 253_402_300_799_999
 
 // count reads a number of units since 1970.

@@ -9,7 +9,7 @@ const (
 	parsedInvalid        // no timestamp as Postgres prints it with DateStyle ISO
 )
 
-// ParseTimestamp reads what Postgres prints for timestamp and timestamptz with DateStyle ISO (docs 8.5.2), such as
+// ParseTimestamp reads Postgres' text of a timestamp or timestamptz with DateStyle ISO (docs 8.5.2), such as
 // "2026-11-21 08:17:00.123456+00", and returns milliseconds since 1970 UTC, rounded down. Without an offset, as
 // `timestamp` has none, the time counts as UTC. It allocates nothing.
 func ParseTimestamp(s []byte) (int64, Parsed) {
@@ -19,7 +19,7 @@ func ParseTimestamp(s []byte) (int64, Parsed) {
 	return parseAny(s)
 }
 
-// usual is what nearly every row has: six digits of microseconds, and a session in UTC.
+// usual is the form in nearly every row: six digits of microseconds, and a session in UTC.
 const usual = "YYYY-MM-DD hh:mm:ss.uuuuuu+00"
 
 // parseUsual reads the usual form of a valid time from 1970 on. The digits are at fixed places, so that it takes less

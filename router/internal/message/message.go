@@ -216,7 +216,7 @@ func (m *Rows) index(name []byte) int {
 	return -1
 }
 
-// decode turns base64 (RFC 4648, section 4) into what Postgres prints for bytea. encode() breaks lines after 76 digits;
+// decode turns base64 (RFC 4648, section 4) into Postgres' text of bytea. encode() breaks lines after 76 digits;
 // the decoder passes over them.
 func (m *Rows) decode(text []byte) ([]byte, error) {
 	if cap(m.bytea) > layout.MaxKeptBuffer {

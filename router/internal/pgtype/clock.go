@@ -143,7 +143,7 @@ func (r *reader) assemble(year, month, day, micros, offset int64) (moment, error
 	return t, nil
 }
 
-// unixMicros is false where the sum does not fit: Postgres counts from 2000, and so reaches some years further.
+// unixMicros is false if the sum does not fit: Postgres counts from 2000, and so reaches some years further.
 func (t moment) unixMicros() (int64, bool) {
 	const perDay int64 = 86400 * 1e6
 	if t.days >= math.MaxInt64/perDay || t.days <= math.MinInt64/perDay {

@@ -14,7 +14,7 @@ type span struct {
 	wholeSeconds, micros                int64
 }
 
-// seconds is what the JDBC driver's PGInterval.getSeconds gives.
+// seconds is the result of the JDBC driver's PGInterval.getSeconds.
 func (s span) seconds() float64 { return float64(s.wholeSeconds) + float64(s.micros)/1e6 }
 
 // interval is a number of microseconds, with months of 365.25/12 days, or ISO 8601 text.

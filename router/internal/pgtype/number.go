@@ -105,7 +105,7 @@ func (o Options) inexact(parse func([]byte) (java.Decimal, error)) *Converter {
 	}}
 }
 
-// specialName is what SpecialValueDecimal.toString gives: the names of its constants.
+// specialName is the result of SpecialValueDecimal.toString: the names of its constants.
 var specialName = map[string]string{"NaN": "NAN", "Infinity": "POSITIVE_INFINITY", "-Infinity": "NEGATIVE_INFINITY"}
 
 // money reads the amount as lc_monetary prints it, as Debezium does: a sign or parentheses, one character of currency,

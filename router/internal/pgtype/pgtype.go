@@ -20,7 +20,7 @@ type Options struct {
 	Interval string // numeric, string
 }
 
-// Info is what pg_type says about a type whose OID is not fixed.
+// Info is the catalogs' information about a type whose OID is not fixed.
 type Info struct {
 	Name         string   // typname
 	Enum         bool     // with Labels

@@ -1,4 +1,4 @@
-// Package rowtest holds what the tests of both presets use: rows, and checks of what becomes of them.
+// Package rowtest holds helpers for the tests of both presets: rows, and checks of their records.
 package rowtest
 
 import (
@@ -85,7 +85,7 @@ const (
 )
 
 // FuzzRow returns a row of these texts in a table with the default columns and event_version, and whether the row is
-// valid UTF-8. The relation is nil where Postgres lets no such row in.
+// valid UTF-8. The relation is nil if Postgres lets no such row in.
 func FuzzRow(texts [7]string, oid uint32) (rel *pgoutput.Relation, row pgoutput.Tuple, valid bool) {
 	switch oid {
 	case text, bytea:
@@ -133,7 +133,7 @@ func Table() *pgoutput.Relation {
 	}}
 }
 
-// HeaderTexts returns each header as name=value, and the name alone where the value is null.
+// HeaderTexts returns each header as name=value, and the name alone if the value is null.
 func HeaderTexts(list []router.Header) (out []string) {
 	for _, h := range list {
 		if h.Value == nil {

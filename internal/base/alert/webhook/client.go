@@ -64,7 +64,7 @@ func (c *client) post(ctx context.Context, url string, body []byte) error {
 	}
 }
 
-// plain says what happened without the URL, the host or what else an error of net/http holds.
+// plain describes the failure without the URL, the host or the other details of an error of net/http.
 func plain(err error) error {
 	var (
 		timeout net.Error

@@ -16,9 +16,9 @@ var Formats = []string{"json", "alertmanager", "slack"}
 
 type format struct {
 	people bool // no receiver keeps a state that would have to be cleared
-	// one request carries several, and what fires is repeated
+	// one request carries several, and firing alerts are repeated
 	batches bool
-	url     func(string) string                                               // where to, given the setting
+	url     func(string) string                                               // of the request, given the setting
 	body    func(events []alert.Event, now time.Time, runbook Runbook) []byte // of one request
 }
 
@@ -30,7 +30,7 @@ var formats = map[string]format{
 
 func asItIs(u string) string { return u }
 
-// Runbook gives the URL of the section that says what to do about an alert.
+// Runbook gives the URL of the runbook's section about an alert.
 type Runbook func(name string) string
 
 // message is the body of the format json. Fields are added, not renamed.
@@ -85,8 +85,8 @@ type postable struct {
 }
 
 // alertmanagerBody: a firing alert ends a while after the next refresh, so that it does not fire for ever when this
-// process has ended. The severity is one of the labels that make an alert what it is, so a change of it ends one alert
-// and begins another. What this process will not tell again stands for a day, unless the next process ends it.
+// process has ended. The severity is one of the labels that identify an alert, so a change of it ends one alert and
+// begins another. An alert that this process will not report again stands for a day, unless the next process ends it.
 func alertmanagerBody(events []alert.Event, now time.Time, runbook Runbook) []byte {
 	list := make([]postable, 0, len(events))
 	for _, e := range events {
@@ -137,7 +137,7 @@ func labels(e alert.Event, level alert.Level) map[string]string {
 // asks for less than 4,000; https://docs.slack.dev/changelog/2018-truncating-really-long-messages.
 const slackPart = 800
 
-// slackText escapes what Slack's mrkdwn takes for its own, and ends in time, not within an escape.
+// slackText escapes the characters of Slack's mrkdwn, and ends in time, not within an escape.
 func slackText(s string) string {
 	var b strings.Builder
 	n := 0

@@ -21,8 +21,8 @@ const (
 	lastWords = 3 * time.Second
 	// capacity bounds the alerts that wait; each counts once, however often it changes.
 	capacity = 1000
-	// refresh is how often Alertmanager gets what fires: it considers an alert that is not repeated resolved. Its
-	// clients, Prometheus before all, do the same.
+	// refresh is how often Alertmanager gets the firing alerts: it considers an alert that is not repeated resolved.
+	// Its clients, Prometheus before all, do the same.
 	refresh = time.Minute
 )
 
@@ -47,7 +47,7 @@ type Sender struct {
 
 	mu      sync.Mutex
 	pending []waiting           // in the order in which they began to wait; one per alert and slot
-	firing  map[key]alert.Event // what was begun and is not over
+	firing  map[key]alert.Event // the alerts that have begun and are not over
 	seq     uint64
 	told    bool // that the queue is full
 
@@ -82,8 +82,8 @@ func New(cfg Config) *Sender {
 	return s
 }
 
-// Send takes an event for delivery. It never blocks. The end of an alert is not sent where this process did not send
-// its beginning.
+// Send takes an event for delivery. It never blocks. The end of an alert is not sent if this process did not send its
+// beginning.
 func (s *Sender) Send(e alert.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Sender) Send(e alert.Event) {
 	}
 }
 
-// Run delivers until ctx ends, and then what waits, if it can within three seconds. It returns nil.
+// Run delivers until ctx ends, and then the waiting events, if it can within three seconds. It returns nil.
 func (s *Sender) Run(ctx context.Context) error {
 	defer s.client.close()
 	wait := backoff.NewExponentialBackOff()
@@ -184,7 +184,7 @@ func (s *Sender) flush(ctx context.Context) {
 	}
 }
 
-// next returns what the next request carries: the oldest event, or for a receiver that takes several all of them and,
+// next returns the events of the next request: the oldest event, or for a receiver that takes several all of them and,
 // because it forgets, all that fires. With refreshing, also when nothing waits.
 func (s *Sender) next(refreshing bool) ([]waiting, bool) {
 	s.mu.Lock()
@@ -238,7 +238,7 @@ func (s *Sender) deliver(ctx context.Context, batch []waiting) error {
 	return nil
 }
 
-// done forgets what was delivered, unless it has changed meanwhile.
+// done forgets the delivered events, unless they have changed meanwhile.
 func (s *Sender) done(batch []waiting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +252,7 @@ func (s *Sender) done(batch []waiting) {
 		if ok && was.seq == w.seq {
 			continue
 		}
-		if ok { // what the receiver knows now
+		if ok { // the level that the receiver knows now
 			w.Before = alert.OK
 			if was.State == alert.Firing {
 				w.Before = was.Level
