@@ -18,7 +18,7 @@ import (
 )
 
 // near returns the name of the database's slot that was probably meant, empty if none is similar. If the checkpoint
-// knows the configured name, that is right, and the slot was dropped.
+// knows the configured name, that name is right, and the slot was dropped.
 func near(ctx context.Context, c *config.Loaded) string {
 	if at, err := wiring.LastWord(c).Confirmed(ctx); err == nil && at != nil {
 		return ""

@@ -21,14 +21,14 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// Options are the parts from which a process that stays is built.
+// Options of a process that stays.
 type Options struct {
 	Config *config.Loaded
 	Build  build.Info
 	Logger *zap.Logger
 }
 
-// process holds the parts of each process that stays beside its work: a monitor, the sender of its alerts, the HTTP
+// process holds the parts beside the work of a process that stays: a monitor, the sender of its alerts, the HTTP
 // server.
 type process struct {
 	Options
