@@ -188,8 +188,8 @@ func catalog(dsn func() (string, error)) func(*pgoutput.Relation) (router.Catalo
 	}
 }
 
-// TopicNames returns how rows name their topics: the template, and what becomes of the name that it gives; nil for
-// nothing.
+// TopicNames returns how rows name their topics: the template, and the function that renames its result; nil if nothing
+// does.
 func TopicNames(c *config.Loaded) (template string, rename func(name string) string) {
 	if c.Router.Preset == config.PresetDebezium {
 		return "${aggregate_type}", debezium.Topics(c.Router.Debezium.TopicRegex, c.Router.Debezium.TopicReplacement)

@@ -17,7 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 )
 
-// BacklogWatch is the command monitor at work where source is polling: it reports rows that no relay publishes, also
+// BacklogWatch is the command monitor at work if source is polling: it reports rows that no relay publishes, also
 // when no relay runs.
 type BacklogWatch struct {
 	*process
@@ -33,7 +33,7 @@ type blindness struct {
 	since time.Time
 }
 
-// BacklogReport is what monitor prints.
+// BacklogReport is the answer of monitor and of its /status.
 type BacklogReport struct {
 	Backlog *relay.Backlog `json:"backlog"`
 	Level   alert.Level    `json:"level"`
@@ -59,7 +59,7 @@ func WatchBacklog(ctx context.Context, o Options) (*BacklogWatch, error) {
 	return w, w.listen(ctx, telemetry.Handlers{Ready: w.ready, Status: func() any { return w.report() }}, nil)
 }
 
-// Run watches until ctx ends or a part fails, and gives show, unless it is nil, what is known at each interval.
+// Run watches until ctx ends or a part fails, and gives show, unless it is nil, the report at each interval.
 func (w *BacklogWatch) Run(ctx context.Context, show func(BacklogReport) error) error {
 	return w.run(ctx, func(ctx context.Context) error {
 		if show == nil {
@@ -81,7 +81,7 @@ func (w *BacklogWatch) Run(ctx context.Context, show func(BacklogReport) error) 
 	})
 }
 
-// LookAtBacklog asks the server once. critical is what makes the backlog critical, empty while it is not.
+// LookAtBacklog asks the server once. critical is the sentence about a critical backlog, otherwise empty.
 func LookAtBacklog(ctx context.Context, c *config.Loaded) (r BacklogReport, critical string, err error) {
 	cfg, err := wiring.Polling(c)
 	if err != nil {

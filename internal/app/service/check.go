@@ -48,7 +48,7 @@ func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]p
 	findings = append(findings, brokers...)
 	switch {
 	case errors.Is(err, check.ErrNoBroker):
-		return findings, ctx.Err() // what follows asks Kafka, too
+		return findings, ctx.Err() // the checks that follow ask Kafka, too
 	case err != nil:
 		return nil, err
 	}

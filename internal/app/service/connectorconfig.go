@@ -32,7 +32,7 @@ func instance() string {
 	return fmt.Sprintf("%s, pid %d, started %s", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano))
 }
 
-// connectorConfig takes what the connector needs from the configuration.
+// connectorConfig takes the connector's settings from the configuration.
 func (p *process) connectorConfig(admin setup.Config, registry prometheus.Registerer) (connector.Config, error) {
 	c := p.Config
 	route, err := routing.New(c)
@@ -81,7 +81,7 @@ func (p *process) connectorConfig(admin setup.Config, registry prometheus.Regist
 	}, nil
 }
 
-// standbyGate is nil where neither the relay nor the server waits for standbys.
+// standbyGate is nil if neither the relay nor the server waits for standbys.
 func (p *process) standbyGate(demand standbys.Demand) *standbys.Gate {
 	if len(demand.Names) == 0 && !p.Config.Postgres.Failover {
 		return nil
@@ -92,7 +92,7 @@ func (p *process) standbyGate(demand standbys.Demand) *standbys.Gate {
 	})
 }
 
-// tracesRecorder is nil where traces are off.
+// tracesRecorder is nil if traces are off.
 func (p *process) tracesRecorder() (*traces.Recorder, error) {
 	if p.traces != nil {
 		return p.traces, nil // of an attempt before this one

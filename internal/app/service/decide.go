@@ -17,7 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 )
 
-// decisions takes up what operators decide about a connector.
+// decisions takes up the operators' decisions about a connector.
 func (s *walService) decisions(c *connector.Connector) *decision.Watch {
 	return s.watchDecisions(s.last.who, decision.Relay{Decide: c.Decide, Pause: c.Pause, View: func() decision.View {
 		halted, holds := c.Halted()
@@ -27,7 +27,7 @@ func (s *walService) decisions(c *connector.Connector) *decision.Watch {
 	}})
 }
 
-// decisions takes up what operators decide about a relay that polls. Other processes work for the same relay.
+// decisions takes up the operators' decisions about a relay that polls. Other processes work for the same relay.
 func (s *pollingService) decisions(r *polling.Relay) *decision.Watch {
 	name := processName(s.last.who)
 	return s.watchDecisions(s.last.who, decision.Relay{Decide: r.Decide, Pause: r.Pause, View: func() decision.View {
@@ -51,7 +51,7 @@ func (s *walService) awaitDecisions(ctx context.Context, watch *decision.Watch) 
 		w.why, w.remedy = fault.Split(err)
 		w.why = relay.Unread + w.why
 		s.startup.Store(&w)
-		s.stay.GoesOn() // what is waited for now is something else
+		s.stay.GoesOn() // the process waits for something else now
 	})
 }
 
@@ -71,7 +71,7 @@ func Switch(ctx context.Context, c *config.Loaded, kind decision.Kind, reason st
 	return wiring.Decisions(c).Switch(ctx, kind, reason)
 }
 
-// Decisions lists what is decided, and the halted row.
+// Decisions lists the decisions, and the halted row.
 func Decisions(ctx context.Context, c *config.Loaded) ([]decision.Decision, error) {
 	return wiring.Decisions(c).List(ctx)
 }

@@ -57,8 +57,8 @@ func LookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url 
 	return st, url, nil
 }
 
-// askFor gets JSON from a neighbour, which is to be what the words say; fits reports whether the answer is its answer.
-// answered is false where nothing answers.
+// askFor gets JSON from a process that should be what, such as "a connector"; fits reports whether the answer is from
+// such a process. answered is false if nothing answers.
 func askFor(ctx context.Context, url, what string, to any, fits func() bool) (answered bool, err error) {
 	code, body, err := fetch(ctx, url)
 	if err != nil {
@@ -70,8 +70,8 @@ func askFor(ctx context.Context, url, what string, to any, fits func() bool) (an
 	return true, nil
 }
 
-// Look asks the connector and the server. What it could not learn is said in the status; the error, for the exit code,
-// is about the slot only. source is where the connector was looked for.
+// Look asks the connector and the server. The status says if one of them could not be asked; the error, for the exit
+// code, is about the slot only. source is the connector's address.
 func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err error) {
 	told, source, cerr := askConnector(ctx, c)
 	if cerr != nil {
@@ -126,7 +126,7 @@ func askConnector(ctx context.Context, c *config.Loaded) (Status, string, error)
 	return st, url, nil
 }
 
-// statusURL is where the connector that this configuration would run answers.
+// statusURL is the address of /status of the connector that this configuration would run.
 func statusURL(c *config.Loaded) (string, error) {
 	if c.HTTP.Off() {
 		return "http.listen is off", errors.New("http.listen is off, so a running connector cannot be asked")
@@ -159,7 +159,7 @@ func fetch(ctx context.Context, url string) (code int, body []byte, err error) {
 	return resp.StatusCode, body, err
 }
 
-// withoutSlotWaits drops what the connector's monitor said of the slot: it is about to be asked again.
+// withoutSlotWaits drops the connector's waits for the slot: its server is about to be asked again.
 func withoutSlotWaits(waits []fault.Wait) []fault.Wait {
 	kept := []fault.Wait{}
 	for _, w := range waits {

@@ -27,7 +27,7 @@ func LookAt(ctx context.Context, address string) (st Status, err error) {
 	return st, (&fault.Error{Kind: fault.Retry, Object: "connector", Err: err}).With(fault.Do(next))
 }
 
-// statusAt completes what an operator types: host:9464, http://host:9464/, or the whole address.
+// statusAt completes an operator's address: host:9464, http://host:9464/, or the whole address.
 func statusAt(address string) (string, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -42,7 +42,7 @@ func statusAt(address string) (string, error) {
 	return u.String(), nil
 }
 
-// takeFrom adds what only the connector knows: what fires, how fast it is, and how the slot has changed over time.
+// takeFrom adds the facts that only the connector knows: its alerts, its pace, and how the slot has changed over time.
 func (st *Status) takeFrom(told *Status) {
 	st.Alerts = append(st.Alerts, told.Alerts...)
 	st.Pace = told.Pace

@@ -9,13 +9,13 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 )
 
-// Outside is what Kafka keeps of the slot's checkpoint.
+// Outside is the mark of the slot's checkpoint that Kafka keeps.
 type Outside struct {
 	keeper *kafka.Keeper
 	slot   string
 }
 
-// NewOutside takes from the configuration where that is. It connects to nothing.
+// NewOutside takes the Kafka cluster and the slot from the configuration. It connects to nothing.
 func NewOutside(c *config.Loaded) (*Outside, error) {
 	k, err := wiring.Kafka(c)
 	if err != nil {
@@ -24,7 +24,7 @@ func NewOutside(c *config.Loaded) (*Outside, error) {
 	return &Outside{keeper: kafka.NewKeeper(k.Cluster, nil), slot: c.Postgres.Slot}, nil
 }
 
-// Fetch returns what is kept for the slot of the cluster.
+// Fetch returns the mark of the slot of a Postgres cluster.
 func (o *Outside) Fetch(ctx context.Context, systemID string) (postgres.Mark, error) {
 	s, found, err := o.keeper.Fetch(ctx, kafka.TransactionalID(systemID, o.slot))
 	if err != nil || !found {
@@ -36,7 +36,7 @@ func (o *Outside) Fetch(ctx context.Context, systemID string) (postgres.Mark, er
 	}), nil
 }
 
-// Accept replaces it.
+// Accept replaces the mark.
 func (o *Outside) Accept(ctx context.Context, m postgres.Mark) error {
 	return o.keeper.Commit(ctx, kafka.TransactionalID(m.SystemID, o.slot), kafka.Stored{
 		Position: kafka.Position{Timeline: m.Timeline}, SystemID: m.SystemID, Instance: "cdc-outbox slot",

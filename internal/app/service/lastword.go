@@ -18,9 +18,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 )
 
-// lastWord is what a process says when it ends on an error, or stays because of one: in the checkpoint's table, and to
-// the webhook. The row remembers what was said across restarts, so a crash loop says each reason once in
-// monitor.repeat_interval, and a healthy start says nothing unless there is something to take back.
+// lastWord is a process's report of the error on which it ends, or because of which it stays: in the checkpoint's
+// table, and to the webhook. The row remembers the report across restarts, so a crash loop reports each reason once in
+// monitor.repeat_interval, and a healthy start reports nothing unless there is a report to take back.
 type lastWord struct {
 	webhook *webhook.Sender // nil: no webhook is configured
 	slot    string          // empty with source: polling
@@ -32,8 +32,8 @@ type lastWord struct {
 	mu     sync.Mutex
 	asked  bool           // the row was read
 	known  bool           // the row can hold a word
-	before *lastword.Word // what the row says; nil: nothing
-	back   bool           // what was said before was taken back
+	before *lastword.Word // the word in the row; nil: none
+	back   bool           // the earlier word was taken back
 	worked bool           // the relay was ready in this attempt
 }
 
@@ -50,7 +50,7 @@ func newLastWord(p *process, slot string) *lastWord {
 	}
 }
 
-// recall reads, once, what the process before this one said last, and logs it.
+// recall reads, once, the last word of the process before this one, and logs it.
 func (w *lastWord) recall(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,7 +121,7 @@ func (w *lastWord) writeRow(said lastword.Word) {
 	w.known = kept
 }
 
-// takeBack takes back, once, what this process or one before it has said.
+// takeBack takes back, once, the word of this process or of one before it.
 func (w *lastWord) takeBack(ctx context.Context) {
 	w.recall(ctx)
 	w.mu.Lock()
@@ -130,7 +130,7 @@ func (w *lastWord) takeBack(ctx context.Context) {
 		return
 	}
 	w.back = true
-	told := !w.known || w.before.Current() && w.before.Told != nil // where nothing is kept, it may have been said
+	told := !w.known || w.before.Current() && w.before.Told != nil // if no word can be kept, one may have been sent
 	if w.before.Current() {
 		now := time.Now().UTC()
 		w.before.Over = &now
@@ -151,8 +151,8 @@ func (w *lastWord) setWorked(worked bool) {
 	w.worked = worked
 }
 
-// ends is for a relay that was asked to stop: where it worked, what was said before is over, also what another
-// instance said meanwhile: one that waited for the slot, and failed.
+// ends is for a relay that was asked to stop: if it worked, the earlier word is over, also the word of another instance
+// that waited for the slot meanwhile and failed.
 func (w *lastWord) ends() {
 	w.mu.Lock()
 	worked, current := w.worked, w.before.Current()
@@ -184,11 +184,11 @@ func (w *lastWord) alert(sentence string) alert.Event {
 	}
 }
 
-// settled is for how long the relay has to work before what was said is taken back: a process that fails again within
+// settled is how long the relay has to work before the last word is taken back: a process that fails again within
 // that time is in the same crash loop.
 const settled = 3 * time.Second
 
-// clearOnceWorking takes back what was said once the relay has worked for a while.
+// clearOnceWorking takes back the last word once the relay has worked for a while.
 func (w *lastWord) clearOnceWorking(ctx context.Context, ready func() (bool, string)) error {
 	tick := time.NewTicker(settled / 6)
 	defer tick.Stop()

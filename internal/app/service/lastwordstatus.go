@@ -12,12 +12,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// addLastWord adds to a status why the relay ended, as the checkpoint's table has it. Where no connector runs, that is
+// addLastWord adds to a status why the relay ended, as the checkpoint's table has it. If no connector runs, that is
 // also why its slot is not read.
 func addLastWord(ctx context.Context, c *config.Loaded, st *Status) {
 	w, _, err := wiring.LastWord(c).Read(ctx)
 	if err != nil || !w.Current() {
-		return // what is wrong with the server is said elsewhere
+		return // the fault of the server is reported elsewhere
 	}
 	slot := st.ReplicationSlot
 	if slot != nil && slot.Active {
@@ -29,8 +29,8 @@ func addLastWord(ctx context.Context, c *config.Loaded, st *Status) {
 	}
 }
 
-// addLastConfirmed adds to a status when its slot was last confirmed, where the server does not say since when no
-// session reads it.
+// addLastConfirmed adds to a status when its slot was last confirmed, if the server does not say since when no session
+// reads the slot.
 func addLastConfirmed(ctx context.Context, c *config.Loaded, st *Status) {
 	slot := st.ReplicationSlot
 	if slot == nil || slot.Active || !slot.InactiveAtLeast {
@@ -38,7 +38,7 @@ func addLastConfirmed(ctx context.Context, c *config.Loaded, st *Status) {
 	}
 	at, err := wiring.LastWord(c).Confirmed(ctx)
 	if err != nil || at == nil {
-		return // what is wrong with the server is said elsewhere
+		return // the fault of the server is reported elsewhere
 	}
 	st.LastConfirmed = at
 	if st.Cause.Code == slotmonitor.CauseNoConsumer {
@@ -54,7 +54,7 @@ func lastCause(w *lastword.Word) alert.Cause {
 // stopped is the code of the cause of a connector that has ended on an error.
 const stopped = "stopped"
 
-// LastWords returns why the relays of slots that are not read ended, by slot. It asks only where there are such slots.
+// LastWords returns why the relays of slots that are not read ended, by slot. It asks only if there are such slots.
 func LastWords(ctx context.Context, c *config.Loaded, slots []slotmonitor.Slot) map[string]*lastword.Word {
 	words := map[string]*lastword.Word{}
 	for i := range slots {
@@ -75,7 +75,7 @@ func LastWords(ctx context.Context, c *config.Loaded, slots []slotmonitor.Slot) 
 	return words
 }
 
-// addPollingLastWord is addLastWord for source: polling, where nothing answers.
+// addPollingLastWord is addLastWord for source: polling, if nothing answers.
 func addPollingLastWord(ctx context.Context, c *config.Loaded, st *polling.Status) {
 	w, _, err := wiring.LastWord(c).Read(ctx)
 	if err != nil || !w.Current() {

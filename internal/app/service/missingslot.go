@@ -17,8 +17,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// near returns the slot of the database whose name was probably meant, empty where none is similar. Where the
-// checkpoint knows the name, it is right, and the slot was dropped.
+// near returns the name of the database's slot that was probably meant, empty if none is similar. If the checkpoint
+// knows the configured name, that name is right, and the slot was dropped.
 func near(ctx context.Context, c *config.Loaded) string {
 	if at, err := wiring.LastWord(c).Confirmed(ctx); err == nil && at != nil {
 		return ""

@@ -14,8 +14,8 @@ import (
 // oldestRowWait bounds the query of a table, which without an index on the column is read whole.
 const oldestRowWait = 3 * time.Second
 
-// oldestRow is the time of the oldest row in the tables, zero where that is not known soon. What is wrong with a
-// table is for other checks to say.
+// oldestRow is the time of the oldest row in the tables, zero if that is not known soon. Other checks report faults of
+// a table.
 func oldestRow(ctx context.Context, db wiring.Target) (oldest time.Time) {
 	column := db.Admin.Columns.Timestamp
 	if column == "" || len(db.Admin.Tables) == 0 {

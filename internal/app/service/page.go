@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// pageConfig says where the page's figures come from; relay is nil where the slots are all there is.
+// pageConfig names the sources of the page's figures; relay is nil if there are only slots.
 func (p *process) pageConfig(mc slotmonitor.Config, monitor *slotmonitor.Monitor, relay func() page.Relay) page.Config {
 	return page.Config{
 		Relay: relay, Slots: func() []page.Slot { return slotFigures(monitor) },
@@ -29,7 +29,7 @@ func relayFigures(c *connector.Connector, metrics *telemetry.Metrics) page.Relay
 	}
 }
 
-// slotFigures also lists what was seen before the server went away: its history stays, and gets no new sample.
+// slotFigures also lists slots that were seen before the server went away: their history stays, and gets no new sample.
 func slotFigures(monitor *slotmonitor.Monitor) []page.Slot {
 	var all []page.Slot
 	for _, s := range monitor.Latest() {
@@ -41,7 +41,7 @@ func slotFigures(monitor *slotmonitor.Monitor) []page.Slot {
 	return all
 }
 
-// pageAddress is where a browser on this host finds the page of a server that listens on an address.
+// pageAddress is the page's address for a browser on the server's host.
 func pageAddress(listens string) string {
 	host, port, err := net.SplitHostPort(listens)
 	if err != nil {

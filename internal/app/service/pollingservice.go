@@ -21,7 +21,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// pollingService is everything that runs in one process where source is polling.
+// pollingService is everything that runs in one process with source: polling.
 type pollingService struct {
 	*process
 	engine atomic.Pointer[pollingEngine] // the present attempt's
@@ -40,7 +40,7 @@ type pollingEngine struct {
 type pollingReport struct {
 	polling.Status
 	Cause  alert.Cause   `json:"cause"`
-	Alerts []firingAlert `json:"alerts"` // what fires, the worst first
+	Alerts []firingAlert `json:"alerts"` // the firing alerts, the worst first
 
 	// Acknowledged since the process started, the largest first, twenty at most.
 	Topics []telemetry.TopicCount `json:"topics"`
@@ -85,7 +85,7 @@ func (s *pollingService) newEngine() error {
 	return nil
 }
 
-// serve runs the relay, and what is beside it, until ctx ends and the relay has drained, or until one of them fails.
+// serve runs the relay, and the parts beside it, until ctx ends and the relay has drained, or until one of them fails.
 func (s *pollingService) serve(ctx context.Context) error {
 	return s.outlive(ctx, func(ctx context.Context, _ *errgroup.Group) error { return s.stay.Run(ctx, s.work) })
 }
@@ -206,7 +206,7 @@ func PollingCause(st polling.Status) alert.Cause {
 	return alert.Cause{}
 }
 
-// PollingCauseOrNone is PollingCause, and where nothing waits, that.
+// PollingCauseOrNone is PollingCause, or if nothing waits, a cause that says so.
 func PollingCauseOrNone(st polling.Status) (c alert.Cause) {
 	if c = PollingCause(st); c.Code != "" {
 		return c

@@ -21,14 +21,15 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// Options are what a process that stays is built from.
+// Options of a process that stays.
 type Options struct {
 	Config *config.Loaded
 	Build  build.Info
 	Logger *zap.Logger
 }
 
-// process is what each process that stays has beside its work: a monitor, where its alerts go, and what is served.
+// process holds the parts beside the work of a process that stays: a monitor, the sender of its alerts, the HTTP
+// server.
 type process struct {
 	Options
 	registry *prometheus.Registry
@@ -43,14 +44,14 @@ type process struct {
 	traces   *traces.Recorder  // nil without traces
 }
 
-// alerting judges at intervals, and knows what fires.
+// alerting judges at intervals, and knows the firing alerts.
 type alerting interface {
 	Run(ctx context.Context) error
 	Firing() []string
 	Alerts() []alert.FiringAlert
 }
 
-// newProcess returns a process without parts. Its registry holds what is known of the process itself.
+// newProcess returns a process without parts. Its registry holds the metrics of the process itself.
 func newProcess(o Options) *process {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -123,8 +124,8 @@ func (p *process) run(ctx context.Context, work func(context.Context) error) err
 	return g.Wait()
 }
 
-// outlive runs work until ctx ends and it has drained, or until it or one of the parts fails. What work starts in the
-// group ends with it; the parts outlive it, so that a stop that takes its time can be watched.
+// outlive runs work until ctx ends and it has drained, or until it or one of the parts fails. Goroutines that work
+// starts in the group end with it; the parts outlive it, so that a slow stop can be watched.
 func (p *process) outlive(ctx context.Context, work func(context.Context, *errgroup.Group) error) error {
 	others, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -137,7 +138,7 @@ func (p *process) outlive(ctx context.Context, work func(context.Context, *errgr
 	return g.Wait()
 }
 
-// start runs the parts in g until ctx ends. The sender ends last, with what the monitor had to tell.
+// start runs the parts in g until ctx ends. The sender ends last, after the monitor's last alerts.
 func (p *process) start(ctx context.Context, g *errgroup.Group) {
 	last, end := context.WithCancel(context.WithoutCancel(ctx))
 	g.Go(func() error {

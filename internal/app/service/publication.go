@@ -50,8 +50,8 @@ func (s *walService) watchMembership(ctx context.Context) error {
 	}
 }
 
-// misfit returns what an operator has to fix. A server that cannot be asked, and a role that is turned away while its
-// password is being changed, are no such thing: the stream has its own judgement of those.
+// misfit returns the error that an operator has to fix. A server that cannot be asked, and a role that is turned away
+// while its password is being changed, are not such errors: the stream judges both itself.
 func (s *walService) misfit(ctx context.Context) error {
 	dsn, err := wiring.DSN(s.Config)
 	if err == nil {
@@ -71,7 +71,7 @@ func (s *walService) misfit(ctx context.Context) error {
 	return err
 }
 
-// reportHarm keeps what the last check found for the status, and logs when that begins and ends.
+// reportHarm keeps the last check's finding for the status, and logs when the harm begins and ends.
 func (s *walService) reportHarm(err error) {
 	before := s.harm.Load()
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 )
 
-// Run relays rows, wherever they come from, until ctx ends and what is in flight has drained, or until it fails.
+// Run relays rows from the configured source until ctx ends and the records in flight have drained, or until it fails.
 func Run(ctx context.Context, o Options) error {
 	c, log := o.Config, o.Logger
 	limit := limitMemory(int64(c.Window.Bytes))
@@ -34,7 +34,7 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// newRunner makes the service for where the rows come from.
+// newRunner makes the service for the configured source.
 func newRunner(ctx context.Context, p *process) (interface{ serve(context.Context) error }, error) {
 	if p.Config.Source == config.SourcePolling {
 		return newPollingService(ctx, p)
@@ -50,7 +50,7 @@ func sourceFields(c *config.Loaded) []zap.Field {
 }
 
 // limitMemory gives the garbage collector the limit that the process should stay inside, unless GOMEMLIMIT says: four
-// times the window, for the records and their encoded batches and what is garbage of both, and 128 MiB for everything
+// times the window, for the records and their encoded batches and the garbage of both, and 128 MiB for everything
 // else. Unless GOGC says, it also collects at less than a third of the usual growth: little garbage is made per row, so
 // that costs nothing measurable, and keeps some megabytes fewer.
 func limitMemory(window int64) int64 {

@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/runbook"
 )
 
-// runbook is where messages say what to do about an alert. They are read elsewhere, so the URL is a whole one. It is
-// asked once the address is bound.
+// runbook is the URL of an alert's section in the runbook, for messages. They are read on other hosts, so the URL is
+// absolute. It is asked once the address is bound.
 func (p *process) runbook(alert string) string {
 	if p.Config.Monitor.RunbookURL == config.RunbookSelf && p.server != nil {
 		if own := ownAddress(p.server.Addr(), os.Hostname); own != "" {
@@ -19,8 +19,8 @@ func (p *process) runbook(alert string) string {
 	return Runbook(p.Config, alert)
 }
 
-// Runbook is where the error of a command says what to do. No process serves the runbook to a command, so `self` is the
-// published one.
+// Runbook is the URL of a section in the runbook, for a command's error. No process serves the runbook to a command, so
+// `self` is the published one.
 func Runbook(c *config.Loaded, section string) string {
 	switch base := c.Monitor.RunbookURL; base {
 	case config.RunbookPublished, config.RunbookSelf:
@@ -30,7 +30,7 @@ func Runbook(c *config.Loaded, section string) string {
 	}
 }
 
-// runbookFromPage is where /status, and so the page, says what to do about an alert: relative to the page where this
+// runbookFromPage is the URL of an alert's section, for /status and so for the page: relative to the page if this
 // process serves the runbook itself, because only the browser knows the address that leads here.
 func (p *process) runbookFromPage(alert string) string {
 	if p.Config.Monitor.RunbookURL == config.RunbookSelf {
@@ -39,7 +39,7 @@ func (p *process) runbookFromPage(alert string) string {
 	return Runbook(p.Config, alert)
 }
 
-// ownAddress is where other hosts find the page of a server that listens on an address; "" if that is not known.
+// ownAddress is the page's address for browsers on other hosts; "" if that is not known.
 func ownAddress(listens string, hostname func() (string, error)) string {
 	host, port, err := net.SplitHostPort(listens)
 	if err != nil {

@@ -19,7 +19,7 @@ type Slots struct {
 	Error string `json:"error,omitempty"`
 	// Why the connectors of slots that are not read ended, by slot.
 	LastWords map[string]*lastword.Word `json:"last_words,omitempty"`
-	// What fires, the worst first; absent with --once, which knows no before.
+	// The firing alerts, the worst first; absent with --once, which knows no earlier sample.
 	Alerts []firingAlert `json:"alerts,omitempty"`
 }
 
@@ -51,8 +51,8 @@ func WatchSlots(ctx context.Context, o Options, mc slotmonitor.Config) (*SlotWat
 	)
 }
 
-// Run watches until ctx ends or a part fails, and gives show, unless it is nil, what is known after every sample, and
-// while the server does not answer, that.
+// Run watches until ctx ends or a part fails, and gives show, unless it is nil, the slots after every sample and at
+// every change of the server's error.
 func (w *SlotWatch) Run(ctx context.Context, show func(Slots) error) error {
 	return w.run(ctx, func(ctx context.Context) error {
 		if show == nil {

@@ -16,26 +16,27 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// Status is what /status and status --json answer: the connector's own account, and the slot as the server shows it.
+// Status is the answer of /status and of status --json: the connector's own account, and the slot as the server shows
+// it.
 type Status struct {
 	connector.Status
 	ReplicationSlot *slotmonitor.Slot `json:"replication_slot"` // null: there is none, or it could not be looked at
 	Cause           alert.Cause       `json:"cause"`            // why the slot is where it is
 
-	// Why the connector ended, or waits for an operator, where it has not worked again since; null otherwise.
+	// Why the connector ended, or waits for an operator, if it has not worked again since; null otherwise.
 	LastWord *lastword.Word `json:"last_word,omitempty"`
 
-	// When the slot's position was last written, where no session reads the slot and the server (before PostgreSQL 17)
+	// When the slot's position was last written, if no session reads the slot and the server (before PostgreSQL 17)
 	// does not say since when.
 	LastConfirmed *time.Time `json:"last_confirmed,omitempty"`
 
-	Pace *page.Pace `json:"pace"` // null where no connector answers
+	Pace *page.Pace `json:"pace"` // null if no connector answers
 
-	// What fires, the worst first. None are known where no connector answers.
+	// The firing alerts, the worst first; none are known if no connector answers.
 	Alerts []firingAlert `json:"alerts"`
 }
 
-// firingAlert adds where the runbook says what to do about it, which is relative to the page with runbook_url: self.
+// firingAlert adds the URL of the alert's section in the runbook, relative to the page with runbook_url: self.
 type firingAlert struct {
 	alert.FiringAlert
 	Runbook string `json:"runbook"`
@@ -52,7 +53,7 @@ func (p *process) alerts(firing []alert.FiringAlert) []firingAlert {
 // notRunning is the state that status shows when no connector answers.
 const notRunning = relay.NotRunning
 
-// What status adds to the connector's waits.
+// Kinds of the waits that status adds to the connector's.
 const (
 	waitPostgres    = diagnose.PostgresUnreachable
 	waitSlotMissing = diagnose.SlotMissing
@@ -74,7 +75,7 @@ func unreachable(slot string, err error) fault.Wait {
 	return w
 }
 
-// withSlot adds the slot, or why there is none, to what the connector says. slot is nil when the server has none.
+// withSlot adds the slot, or why there is none, to the connector's status. slot is nil when the server has none.
 func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) Status {
 	wait := func(kind, reason, next string) {
 		st.Waits = append(st.Waits, fault.Wait{
@@ -105,7 +106,7 @@ func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) Status {
 		told := *slot
 		switch slot.Cause.Code {
 		case slotmonitor.CauseIdle, slotmonitor.CauseNoConsumer, slotmonitor.CauseLost:
-			// The monitor knows neither what the connector waits for nor that the slot is the connector's own.
+			// The monitor knows neither the connector's waits nor that the slot is the connector's own.
 			told.Cause = cause
 		}
 		slot = &told

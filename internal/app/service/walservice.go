@@ -24,7 +24,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// walService is everything that runs in one process where source is wal.
+// walService is everything that runs in one process with source: wal.
 type walService struct {
 	*process
 	admin   setup.Config
@@ -34,9 +34,9 @@ type walService struct {
 	stay    *stay.Stay
 
 	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
-	unpublished atomic.Pointer[error]   // what the last check of the publication found, nil when all was well
+	unpublished atomic.Pointer[error]   // the last check's error about the publication, nil when all was well
 
-	harm atomic.Pointer[fault.Wait] // what the last check found that harms others, nil when there was nothing
+	harm atomic.Pointer[fault.Wait] // the last check's finding that harms others, nil when there was none
 
 	warned bool // the warning that a table may be polled as well was logged
 
@@ -50,7 +50,7 @@ type engine struct {
 	ran     bool
 }
 
-// waiting is why the connector has not begun, and what an operator may do about it.
+// waiting is why the connector has not begun, and the remedy.
 type waiting struct {
 	why    string
 	remedy fault.Remedy
@@ -114,14 +114,14 @@ func (s *walService) figures() page.Relay {
 	return relayFigures(e.Connector, e.metrics)
 }
 
-// serve runs the connector, and what is beside it, until ctx ends and the connector has drained, or until one of them
+// serve runs the connector, and the parts beside it, until ctx ends and the connector has drained, or until one of them
 // fails.
 func (s *walService) serve(ctx context.Context) error {
 	return s.outlive(ctx, func(ctx context.Context, _ *errgroup.Group) error { return s.stay.Run(ctx, s.relay) })
 }
 
-// relay runs the connector once publication and slot are there, and what looks after them. It returns when all of it
-// has ended.
+// relay runs the connector once publication and slot are there, and its watchers. It returns when all of them have
+// ended.
 func (s *walService) relay(ctx context.Context) error {
 	if s.engine.Load().ran {
 		s.startup.Store(&waiting{why: "looking at publication and slot"})
@@ -169,7 +169,7 @@ func (s *walService) ensure(ctx context.Context) error {
 	for {
 		dsn, err := wiring.DSN(s.Config)
 		if err == nil {
-			err = s.unpolled(ctx, dsn) // first: what Ensure creates would hold back WAL without a reader
+			err = s.unpolled(ctx, dsn) // first: a slot that Ensure creates would hold back WAL without a reader
 		}
 		if err == nil {
 			err = setup.Ensure(ctx, dsn, s.admin, s.Config.Postgres.Setup == "auto")
@@ -183,7 +183,7 @@ func (s *walService) ensure(ctx context.Context) error {
 		var w waiting
 		w.why, w.remedy = fault.Split(err)
 		s.startup.Store(&w)
-		s.stay.GoesOn()          // what is waited for now is something else
+		s.stay.GoesOn()          // the process waits for something else now
 		if said != err.Error() { // once for each reason, however long it lasts
 			said = err.Error()
 			s.Logger.Warn("publication and slot cannot be checked, trying again", telemetry.ErrorFields(err)...)
@@ -199,7 +199,7 @@ func (s *walService) ensure(ctx context.Context) error {
 // unpolled refuses tables that a relay polls at this moment, and warns of tables that a relay might poll.
 func (s *walService) unpolled(ctx context.Context, dsn string) error {
 	if s.admin.HotStandby && s.admin.PrimaryDSN != "" {
-		dsn = s.admin.PrimaryDSN // where rows are marked
+		dsn = s.admin.PrimaryDSN // rows are marked on the primary
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -235,7 +235,7 @@ func (s *walService) ready() (bool, string) {
 	return s.engine.Load().Ready()
 }
 
-// readyz is what /readyz answers. With http.standby_ready, an instance whose turn may come at any moment is available.
+// readyz is the answer of /readyz. With http.standby_ready, an instance whose turn may come at any moment is available.
 func (s *walService) readyz() (bool, string) {
 	if s.Config.HTTP.StandbyReady && s.stay.Standing() == nil && s.startup.Load() == nil && s.missing() == nil {
 		if why, waits := s.engine.Load().Waits(); waits {
@@ -245,7 +245,7 @@ func (s *walService) readyz() (bool, string) {
 	return s.ready()
 }
 
-// connectorStatus is the connector's account of itself, and before it has begun, of what it waits for.
+// connectorStatus is the connector's account of itself, and before it has begun, of its wait.
 func (s *walService) connectorStatus() connector.Status {
 	st := s.engine.Load().Status()
 	if w := s.startup.Load(); w != nil {
@@ -261,7 +261,7 @@ func (s *walService) connectorStatus() connector.Status {
 	return st
 }
 
-// missing is what the last check of the publication found, nil when all was well.
+// missing is the last check's error about the publication, nil when all was well.
 func (s *walService) missing() error {
 	if err := s.unpublished.Load(); err != nil {
 		return *err

@@ -1,3 +1,3 @@
-// Package statusview prints what cdc-outbox status and monitor show, as text for people: the status report, and the
+// Package statusview prints the answers of cdc-outbox status and monitor as text for people: the status report, and the
 // table of slots.
 package statusview

@@ -17,7 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// WriteSlots prints a table, and below it what is wrong with which slot, and why.
+// WriteSlots prints a table, and below it the alerts of each slot, and their cause.
 func WriteSlots(w io.Writer, s service.Slots, style console.Style) error {
 	var b strings.Builder
 	writeTable(&b, s.Slots, style)
@@ -71,7 +71,7 @@ type column struct {
 
 	// A narrow terminal lacks the column. The lowest number goes first; a column with 0 stays.
 	leave int
-	// What is longer may be cut to this on a narrow terminal; 0: never.
+	// A narrow terminal may cut longer cells to this many characters; 0: never.
 	least int
 }
 
@@ -93,7 +93,7 @@ var columns = []column{
 
 const gap = "  "
 
-// writeTable leaves out what the terminal has no room for. --json has every figure.
+// writeTable leaves out the columns for which the terminal has no room. --json has every figure.
 func writeTable(b *strings.Builder, slots []slotmonitor.Slot, style console.Style) {
 	shown, cells, widths := fitted(slots, style.Width)
 	for i, row := range cells {

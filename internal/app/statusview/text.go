@@ -51,7 +51,7 @@ func Write(w io.Writer, st service.Status, source string, style console.Style) e
 	return err
 }
 
-// writeAlerts prints what the connector reports as firing. What the slot's own figures show is among them.
+// writeAlerts prints the alerts that the connector reports. Alerts about the slot's own figures are among them.
 func writeAlerts(b *strings.Builder, st *service.Status, style console.Style) {
 	for _, a := range st.Alerts {
 		sign := style.Paint(console.Yellow, "!")
@@ -138,7 +138,7 @@ func stateText(st service.Status) string {
 	return text
 }
 
-// writeWaits prints what an operator may have to fix.
+// writeWaits prints the waits that an operator may have to end.
 func writeWaits(b *strings.Builder, st service.Status) {
 	if st.Halted == nil && len(st.Waits) == 0 && st.State.Remedy().IsZero() {
 		if st.State.Name == relay.NotRunning {
@@ -171,7 +171,7 @@ func writeWaits(b *strings.Builder, st service.Status) {
 	}
 }
 
-// WriteCause prints what status --why says.
+// WriteCause prints the answer of status --why.
 func WriteCause(w io.Writer, c alert.Cause) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", c.Code, fault.Printable(c.Sentence))

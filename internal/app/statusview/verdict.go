@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// Verdict is the first line of status: what state it is in, how fast it is, and how long the slot has got.
+// Verdict is the first line of status: the connector's state and pace, and how long the slot has left.
 func Verdict(st *service.Status, s console.Style) string {
 	sign, tint := "✓", console.Green
 	switch level := worst(st); {
@@ -45,7 +45,7 @@ func troubled(st *service.Status) bool {
 	return slices.ContainsFunc(st.Waits, func(w fault.Wait) bool { return w.Kind == st.Cause.Code })
 }
 
-// worst is the worst level of what fires.
+// worst is the highest level of the alerts and of the slot.
 func worst(st *service.Status) alert.Level {
 	level := alert.OK
 	for _, a := range st.Alerts {
@@ -57,7 +57,7 @@ func worst(st *service.Status) alert.Level {
 	return level
 }
 
-// what is the state, and what is waited for where it does not work.
+// what is the state, and if it is not ready, the cause.
 func what(st *service.Status) string {
 	name := strings.ReplaceAll(string(st.State.Name), "_", " ")
 	switch {
@@ -97,7 +97,7 @@ func pace(st *service.Status) (parts []string) {
 	return parts
 }
 
-// backlogText is what is left to read, where that is worth a word.
+// backlogText is the remaining snapshot or WAL, if that is worth a word.
 func backlogText(st *service.Status) string {
 	if s := st.Snapshot; s != nil && s.Done < s.Total {
 		text := fmt.Sprintf("snapshot %d %%", s.Done*100/s.Total)

@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Policies are what the configuration says about bad rows.
+// Policies are the configured policies for bad rows.
 func Policies(c *config.Loaded) relay.Policies {
 	b := &c.Router.BadRows
 	return relay.Policies{Default: relay.Policy(c.Router.OnBadRow), Groups: map[router.Group]relay.Policy{

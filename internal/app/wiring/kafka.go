@@ -8,7 +8,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// Kafka takes what the producer needs from the configuration.
+// Kafka takes the producer's settings from the configuration.
 func Kafka(c *config.Loaded) (kafka.Config, error) {
 	k := kafka.Config{
 		Cluster: wire.Cluster{Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID}, Compression: c.Kafka.Compression,

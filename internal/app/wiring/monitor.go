@@ -6,7 +6,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// Monitor takes what the slot monitor needs from the configuration.
+// Monitor takes the slot monitor's settings from the configuration.
 func Monitor(c *config.Loaded) slotmonitor.Config {
 	th := slotmonitor.DefaultThresholds
 	th.WarnRetained, th.CriticalRetained = int64(c.Monitor.WarnRetained), int64(c.Monitor.CriticalRetained)

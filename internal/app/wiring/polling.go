@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// BacklogLimits are from where on a backlog is an alert.
+// BacklogLimits are the limits beyond which a backlog is an alert.
 func BacklogLimits(c *config.Loaded) diagnose.BacklogLimits {
 	return diagnose.BacklogLimits{Warn: c.Polling.WarnBacklog, Critical: c.Polling.CriticalBacklog}
 }
@@ -70,7 +70,7 @@ func PollingRelay(c *config.Loaded, log *zap.Logger, registry prometheus.Registe
 	return cfg, nil
 }
 
-// PollingSetup is what has to be there for it.
+// PollingSetup are the objects in Postgres that the relay needs.
 func PollingSetup(c *config.Loaded, table bool) (polling.Setup, error) {
 	cfg, err := Polling(c)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/decision"
 )
 
-// searched are the columns by which rows are searched in SQL; empty where the tables have none.
+// searched are the columns by which rows are searched in SQL; an unsuitable one is empty.
 func searched(c *config.Loaded) config.Columns {
 	col := c.Router.Roles()
 	derived := routing.Expressions(c)
@@ -29,7 +29,7 @@ func searched(c *config.Loaded) config.Columns {
 	return col
 }
 
-// Admin takes what Postgres has to hold from the configuration.
+// Admin takes from the configuration the objects that Postgres has to hold.
 func Admin(c *config.Loaded, table bool) (setup.Config, error) {
 	col := searched(c)
 	cfg := setup.Config{Snapshot: c.Postgres.Snapshot == "initial", Objects: postgres.Objects{
@@ -94,7 +94,7 @@ func DSN(c *config.Loaded) (string, error) {
 	return dsn, nil
 }
 
-// Target is the database that a command works on, and what it has to hold.
+// Target is the database that a command works on, and the objects that it has to hold.
 type Target struct {
 	DSN   string
 	Admin setup.Config
@@ -109,7 +109,7 @@ func NewTarget(c *config.Loaded) (s Target, err error) {
 	return s, err
 }
 
-// Decisions is where operators decide about the relay.
+// Decisions is the table of the operators' decisions about the relay, with its DSN.
 func Decisions(c *config.Loaded) decision.Desk {
 	d := decision.Desk{DSN: routing.DSN(c), Table: decision.Table{Relay: relayName(c)}}
 	if c.Postgres.HotStandby {
@@ -122,8 +122,8 @@ func Decisions(c *config.Loaded) decision.Desk {
 	return d
 }
 
-// relayName is what the relay is called in the tables of the last word and of the decisions: as its slot, or with
-// source: polling as no slot can be called, with the tables.
+// relayName is the relay's name in the tables of the last word and of the decisions: its slot's, or with source:
+// polling, a name that no slot can have, with the outbox tables.
 func relayName(c *config.Loaded) string {
 	if c.Source == config.SourcePolling {
 		return decision.PollingRelay + " " + strings.Join(c.Postgres.OutboxTables(), ", ")
@@ -131,8 +131,8 @@ func relayName(c *config.Loaded) string {
 	return c.Postgres.Slot
 }
 
-// LastWord is where a relay keeps why it ended: beside the slot's checkpoint, or with source: polling, in a row of its
-// own of the same table.
+// LastWord is the row in which a relay keeps why it ended: the slot's checkpoint, or with source: polling, a row of its
+// own in the same table.
 func LastWord(c *config.Loaded) lastword.Place {
 	p := lastword.Place{
 		DSN: routing.DSN(c), Slot: relayName(c), Own: c.Source == config.SourcePolling,

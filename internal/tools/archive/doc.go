@@ -54,7 +54,7 @@ type Manifest struct {
 	Last   *Key   `json:"last"`
 }
 
-// Key is a row's place in the table's order: the texts of its timestamp and its id. Timestamp is nil where the row has
+// Key is a row's place in the table's order: the texts of its timestamp and its id. Timestamp is nil if the row has
 // none.
 type Key struct {
 	Timestamp *string `json:"timestamp,omitempty"`

@@ -38,7 +38,7 @@ func manifestOf(path string) (m Manifest, err error) {
 	return m, nil
 }
 
-// verifySum compares the file with what the manifest beside it says.
+// verifySum compares the file with the manifest beside it.
 func verifySum(path string) (Manifest, error) {
 	m, err := manifestOf(path)
 	if err != nil {
@@ -77,7 +77,7 @@ func Files(path string) ([]string, error) {
 	return files, err
 }
 
-// About returns what a file and the manifest beside it say of its rows, without reading them.
+// About returns a file's header and the manifest beside it, without reading the rows.
 func About(path string) (h Header, m Manifest, err error) {
 	if m, err = manifestOf(path); err != nil {
 		return h, m, err

@@ -117,7 +117,7 @@ func (w *Writer) Finish() (Manifest, error) {
 	return w.manifest, err
 }
 
-// Abort removes what was written.
+// Abort removes the partial file.
 func (w *Writer) Abort() {
 	if w.zstd != nil {
 		_ = w.zstd.Close()

@@ -37,8 +37,8 @@ type archiveFile struct {
 	last  *string // the time of the youngest row, as Postgres prints it
 }
 
-// loadArchives reads the files. One that ends before the window by more than the window's length is passed over: what
-// is handled in the window is younger, or it is not judged.
+// loadArchives reads the files. One that ends before the window by more than the window's length is passed over: events
+// handled in the window are younger, or are not judged.
 func (a *auditor) loadArchives(ctx context.Context) error {
 	if len(a.o.Archives) == 0 {
 		return nil
@@ -110,7 +110,7 @@ func (a *auditor) archiveFiles() (files []archiveFile, err error) {
 }
 
 func (a *auditor) createArchived(ctx context.Context) error {
-	_, err := a.conn.Exec(ctx, "BEGIN READ WRITE") // a temporary table, also where sessions only read by default
+	_, err := a.conn.Exec(ctx, "BEGIN READ WRITE") // a temporary table, also if sessions only read by default
 	if err == nil {
 		_, err = a.conn.Exec(ctx, "CREATE TEMPORARY TABLE "+archivedTable+
 			` (source bigint, place bigint, id text COLLATE "C", type text, at text) ON COMMIT DROP`)

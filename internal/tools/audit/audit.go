@@ -12,18 +12,18 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 )
 
-// Options are what an audit compares.
+// Options of an audit.
 type Options struct {
 	DSN       string
 	Admin     setup.Config
-	Published string // column that says what Kafka has, where the relay polls; empty: the slot says it
+	Published string // column that marks published rows, if the relay polls; empty: the slot shows them
 
 	Ledgers  []Ledger
 	Since    time.Duration // how long before its end the window begins
 	Grace    time.Duration // how long before now it ends
-	Wait     time.Duration // for the slot to confirm what was written before the audit
+	Wait     time.Duration // for the slot to confirm the WAL written before the audit
 	Archives []string      // files of rows that prune has deleted, or directories of them
-	Complete bool          // no row was ever deleted from the outbox tables, but what Archives have
+	Complete bool          // no row was ever deleted from the outbox tables, except the rows in Archives
 	Examples int           // ids in a finding
 
 	Progress progress.Reporter
@@ -185,7 +185,7 @@ func (c *comparison) lookUpMissing(ctx context.Context) error {
 	return nil
 }
 
-// lookUpExtra asks the outbox for what was handled in the window, whenever it was written.
+// lookUpExtra asks the outbox for the events handled in the window, whenever they were written.
 func (c *comparison) lookUpExtra(ctx context.Context) error {
 	if len(c.extra) == 0 {
 		return nil
@@ -264,7 +264,7 @@ func (a *auditor) openTables(ctx context.Context) error {
 	return nil
 }
 
-// seen returns the time from which on the rows of all tables are known, zero where a table has none, and the parts of
+// seen returns the time from which on the rows of all tables are known, zero if a table has none, and the parts of
 // the window before it. Nothing distinguishes rows that were deleted from rows that never were.
 func (a *auditor) seen() (oldest time.Time, unseen []Unseen) {
 	empty := false

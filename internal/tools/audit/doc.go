@@ -3,6 +3,6 @@
 // does not grow with the number of events.
 //
 // The window ends some time ago (Options.Grace), so a row of it that a ledger lacks has waited for at least as long.
-// What the merge misses is looked up by id without a window, so an event that was handled before or after the window is
-// not missing.
+// Events that the merge misses are looked up by id without a window, so an event that was handled before or after the
+// window is not missing.
 package audit

@@ -21,9 +21,9 @@ type handled struct {
 	done bool // COMPLETED; otherwise it is not known whether the event had its effect
 }
 
-// merge walks two streams that are ordered by id, byte by byte, and calls visit for each id: with what either stream
-// has of it, nil where it has nothing. Rows of the outbox that share an id come one after the other, each with the one
-// row of the ledger. Nothing that visit gets may be kept.
+// merge walks two streams that are ordered by id, byte by byte, and calls visit for each id: with the row of either
+// stream, nil if a stream has none. Rows of the outbox that share an id come one after the other, each with the one row
+// of the ledger. Nothing that visit gets may be kept.
 func merge(
 	events iter.Seq2[event, error], ledger iter.Seq2[handled, error], visit func(e *event, h *handled) error,
 ) error {

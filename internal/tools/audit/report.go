@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 )
 
-// Kind is what is wrong with an event.
+// Kind is the kind of a finding about an event.
 type Kind string
 
 const (
@@ -47,7 +47,7 @@ type Unseen struct {
 	Until time.Time `json:"until"`
 }
 
-// Consumer is what the audit has found in one ledger.
+// Consumer is the audit's result for one ledger.
 type Consumer struct {
 	Name      string           `json:"consumer"`
 	Events    int64            `json:"events"`  // rows of the window

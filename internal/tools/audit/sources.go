@@ -64,8 +64,8 @@ func (a *auditor) close() {
 
 // awaitConfirmed reports whether the slot has confirmed everything that was written before the audit. The slot of a
 // connector that lags, or does not run, has not. The message lets a slot of an idle database move. A slot that was
-// re-created has confirmed what nothing published; then events are Unhandled that are Unpublished, and found all the
-// same.
+// re-created has confirmed WAL that nothing published; then Unpublished events count as Unhandled, and are found all
+// the same.
 func (a *auditor) awaitConfirmed(ctx context.Context) (bool, error) {
 	if a.o.Published != "" {
 		return false, nil // each row says it
@@ -198,7 +198,7 @@ func (b *ledgerConn) close() {
 
 const ledgerColumns = "SELECT event_id, COALESCE(completed_at, claimed_at), status = 'COMPLETED' FROM "
 
-// rows streams what was handled since a time, by id.
+// rows streams the ledger's rows since a time, by id.
 func (b *ledgerConn) rows(ctx context.Context, consumer string, since time.Time) iter.Seq2[handled, error] {
 	sql := ledgerColumns + b.table + ` WHERE consumer = $1 AND claimed_at >= $2 ORDER BY event_id COLLATE "C"`
 	return stream(ctx, b.conn, "ledger", sql, []any{consumer, since}, scanHandled)

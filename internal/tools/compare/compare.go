@@ -18,7 +18,7 @@ const (
 	Right
 )
 
-// Options say what counts as different.
+// Options choose the differences that count.
 type Options struct {
 	// Dir holds the files; the caller removes it. They take some 70 bytes a record.
 	Dir string
@@ -27,7 +27,7 @@ type Options struct {
 	IgnorePartitions bool
 	Timestamps       bool // compare them; Debezium's are of another kind
 
-	// Overlap leaves out what lies before the first and after the last event that both sides have, partition by
+	// Overlap leaves out the events before the first and after the last event that both sides have, partition by
 	// partition: one side began earlier, or has not arrived yet.
 	Overlap bool
 }
@@ -63,7 +63,7 @@ func New(o Options) *Comparison {
 // Close closes the files.
 func (c *Comparison) Close() { c.events.close() }
 
-// event is what is kept of a record.
+// event is the part of a record that is kept.
 type event struct {
 	ID         [2]uint64 // of the id header
 	Key        uint64

@@ -22,12 +22,12 @@ const (
 	Repeat    Kind = "repeat"     // an event was published twice, with different content
 	WithoutID Kind = "without_id" // no id header: it cannot be matched
 
-	// No event of a pair of topics is on both sides, others' are. With Overlap, where such events are left out one by
+	// No event of a pair of topics is on both sides, others' are. With Overlap, which leaves out such events one by
 	// one, a topic that one side never wrote would pass otherwise.
 	NothingInCommon Kind = "nothing_in_common"
 )
 
-// Place is where a record is; Topic numbers the pairs.
+// Place is a record's place; Topic numbers the pairs.
 type Place struct {
 	Side      Side
 	Topic     int
@@ -201,7 +201,7 @@ func (c *Comparison) alone(extents map[log]extent) error {
 	})
 }
 
-// order: what comes in some order of a key on the left, first appearances counted, comes in the same on the right.
+// order notes events of one key whose order, by first appearance, differs between left and right.
 func (c *Comparison) order(pairs *spill[pair]) error {
 	return pairs.each(func(all []pair) error {
 		slices.SortFunc(all, func(a, b pair) int {

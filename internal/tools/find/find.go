@@ -18,7 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// Options are what to look for, and where.
+// Options of a search.
 type Options struct {
 	ID, Key string    // one of them
 	Since   time.Time // records before it are not searched; zero: as far back as Kafka goes
@@ -31,7 +31,7 @@ type Options struct {
 	Policies   relay.Policies
 	Cluster    wire.Cluster
 	Letters    string              // the dead-letter topic
-	HeaderID   func([]byte) []byte // reads an id from its header; nil where the header is the id
+	HeaderID   func([]byte) []byte // reads an id from its header; nil if the header is the id
 	Placed     bool                // a column may choose a record's partition, whatever its key
 	Converted  bool                // a converter writes the keys, so that they are not the text in the table
 	Slot       *slotmonitor.Config // nil: rows are polled
@@ -39,8 +39,8 @@ type Options struct {
 	MaxRecords int // kept of a key; the last are
 }
 
-// Find looks for the event, or for the events of the key. What could not be asked is said in the report; the error is
-// only about a search that did not happen at all.
+// Find looks for the event, or for the events of the key. The report names the places that could not be asked; the
+// error is only about a search that did not happen at all.
 func Find(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{
 		ID: o.ID, Key: o.Key, Rows: []Row{}, Records: []Record{}, Letters: []*deadletter.Entry{}, Complete: true,
@@ -59,7 +59,7 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 	}
 	o.slot(ctx, r, end)
 	if err = o.search(ctx, r); err == nil && o.mayCome(r) && o.awaitSlotPast(ctx, r, end) {
-		err = o.search(ctx, r) // what was in transit during the first search has arrived
+		err = o.search(ctx, r) // records in transit during the first search have arrived
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -135,7 +135,8 @@ const (
 	settleEvery = 250 * time.Millisecond
 )
 
-// awaitSlotPast waits until the slot has passed the rows, for a few seconds: then what Kafka does not have is missing.
+// awaitSlotPast waits until the slot has passed the rows, for a few seconds: then an event that Kafka does not have is
+// missing.
 func (o *Options) awaitSlotPast(ctx context.Context, r *Report, end lsn.LSN) bool {
 	defer o.Progress.Wait(progress.For("the slot to pass the row"))()
 	tick := time.NewTicker(settleEvery)

@@ -8,7 +8,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 )
 
-// Report is what was found of an event, or of the events of a key.
+// Report is the result of a search for an event, or for the events of a key.
 type Report struct {
 	ID  string `json:"id,omitempty"`
 	Key string `json:"key,omitempty"`
@@ -25,7 +25,7 @@ type Report struct {
 	Slot      *Slot               `json:"slot"` // nil: not known, or rows are polled
 	Kafka     Searched            `json:"kafka"`
 	Complete  bool                `json:"complete"`             // all of Kafka that could hold it was searched
-	NotLooked []string            `json:"not_looked,omitempty"` // what could not be asked, and why
+	NotLooked []string            `json:"not_looked,omitempty"` // places that could not be asked, and why
 
 	searched int64 // atomic
 }
@@ -41,7 +41,7 @@ type Row struct {
 	Key       string     `json:"key,omitempty"`
 	Timestamp *time.Time `json:"timestamp,omitempty"` // of its record
 	Bad       string     `json:"bad,omitempty"`       // why it cannot become a record
-	Policy    string     `json:"policy,omitempty"`    // what the relay does with a bad one
+	Policy    string     `json:"policy,omitempty"`    // the relay's policy for a bad one
 	InKafka   bool       `json:"in_kafka"`
 
 	key []byte
@@ -71,7 +71,7 @@ type Slot struct {
 	confirmed lsn.LSN // 0: none
 }
 
-// Searched is what was searched.
+// Searched is the part of Kafka that was searched.
 type Searched struct {
 	Topics  []string  `json:"topics"`
 	Records int64     `json:"records"` // offsets

@@ -21,7 +21,7 @@ import (
 // maxRows is how many rows of a key are looked at.
 const maxRows = 1000
 
-// rows reads the rows with the id or the key. end is where the log ended when they had been read, 0 where that is not
+// rows reads the rows with the id or the key. end is the end of the log when they had been read, 0 if that is not
 // known.
 func (o *Options) rows(ctx context.Context, r *Report) (end lsn.LSN, err error) {
 	for _, table := range o.Admin.Tables {
@@ -132,7 +132,7 @@ func (o *Options) eventID(headers []router.Header) string {
 	return ""
 }
 
-// passed reports whether the slot is past a position; nil where the record has none.
+// passed reports whether the slot is past a position; nil if the record has none.
 func passed(position string, confirmed lsn.LSN) *bool {
 	pos, err := offsets.ParsePosition(position)
 	if err != nil || pos.Commit == 0 {

@@ -22,7 +22,7 @@ import (
 const (
 	// workers search at once, with connections of their own.
 	workers = 4
-	// after is how many records of a partition are searched after the first with the id: a crash repeats what was in
+	// after is how many records of a partition are searched after the first with the id: a crash repeats the records in
 	// flight, so a repeat comes soon.
 	after = 100_000
 	// skew is how far the clock that made an id may differ from the clock that made the record's timestamp.
@@ -127,8 +127,8 @@ func (o *Options) spans(ctx context.Context, k *reader.Reader, r *Report) (all [
 	return all, nil
 }
 
-// likely divides the spans into what very probably holds the record, and the rest. The row, or a version 7 uuid, says
-// since when to look; the row's key, in which partition.
+// likely divides the spans into parts that very probably hold the record, and the rest. The row, or a version 7 uuid,
+// says since when to look; the row's key, in which partition.
 func (o *Options) likely(
 	ctx context.Context, k *reader.Reader, r *Report, spans []reader.Span,
 ) (likely, rest []reader.Span, err error) {

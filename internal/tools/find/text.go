@@ -13,7 +13,7 @@ import (
 // shownRows is how many rows of a key are printed.
 const shownRows = 20
 
-// Text writes the report for a person: the verdict first, then what it rests on.
+// Text writes the report for a person: the verdict first, then its evidence.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(fault.Printable(r.Sentence) + "\n")

@@ -1,8 +1,8 @@
 // Package forward hands the records of topics to an HTTP endpoint, with a ledger in Postgres. It is for services
-// without a consumer of their own: package inbox/consumer reads the topics, package inbox remembers what was handled,
+// without a consumer of their own: package inbox/consumer reads the topics, package inbox remembers the handled events,
 // and this package makes the call between them.
 //
-// # What an endpoint can rely on
+// # Guarantees to an endpoint
 //
 //   - By default each event is delivered at least once, with its id as Idempotency-Key. The call runs inside the
 //     ledger's transaction, so an event is called for again only if the process or its database ends between the call

@@ -80,7 +80,7 @@ func parseHeader(text string) (Header, error) {
 	return Header{name, read}, nil
 }
 
-// Ledger returns the connection string of the ledger; otherwise is asked where no flag names one.
+// Ledger returns the connection string of the ledger; otherwise is asked if no flag names one.
 func (f *Flags) Ledger(otherwise func() (string, error)) (string, error) {
 	if f.DSN == "" {
 		return otherwise()

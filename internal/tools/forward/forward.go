@@ -19,7 +19,7 @@ import (
 
 // Options of a Forwarder.
 type Options struct {
-	URL         *url.URL          // where each record is posted to. Required.
+	URL         *url.URL          // to which each record is posted. Required.
 	Timeout     time.Duration     // of one call. Required.
 	AtMostOnce  bool              // at most one call for an event instead of at least one
 	Prefix      string            // of the names of the headers about the record
@@ -150,7 +150,7 @@ func (f *Forwarder) Run(ctx context.Context) error { return f.consumer.Run(ctx) 
 // Ready returns nil while records are forwarded or none wait.
 func (f *Forwarder) Ready() error { return f.consumer.Ready() }
 
-// Status is what the consumer is doing.
+// Status is the consumer's state and progress.
 func (f *Forwarder) Status() consumer.Status { return f.consumer.Status() }
 
 // CheckLedger reads nothing from the ledger's table, so an error says that it cannot be read.
@@ -163,7 +163,7 @@ func CheckLedger(ctx context.Context, pool *pgxpool.Pool, o inbox.Options) error
 	return err
 }
 
-// CreateLedger creates the ledger's table where it is missing.
+// CreateLedger creates the ledger's table if it is missing.
 func CreateLedger(ctx context.Context, pool *pgxpool.Pool, o inbox.Options) error {
 	ddl, err := inbox.Schema(o)
 	if err != nil {

@@ -44,7 +44,7 @@ func (e *answerError) Error() string {
 	return text
 }
 
-// call sends one record. The error's type decides what the consumer does: see consumer.Handler.
+// call sends one record. The error's type decides the consumer's reaction: see consumer.Handler.
 func (f *forwarder) call(ctx context.Context, m *consumer.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, f.opts.Timeout)
 	defer cancel()
@@ -117,7 +117,7 @@ func (f *forwarder) post(ctx context.Context, m *consumer.Message) (
 		return 0, 0, sent, f.said(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, res.Body, keptAnswer) // the status is the answer; what follows it decides nothing
+	_, _ = io.CopyN(io.Discard, res.Body, keptAnswer) // the status is the answer; the body decides nothing
 	return res.StatusCode, retryAfter(res.Header.Get("Retry-After"), time.Now()), true, nil
 }
 
@@ -130,8 +130,8 @@ func (f *forwarder) said(err error) error {
 	return fmt.Errorf("POST %s: %w", f.opts.shown(), err)
 }
 
-// unquoted is an error after the request was sent, without what net/http quotes of an answer that it cannot read: like
-// any answer it may repeat the request.
+// unquoted is an error after the request was sent, without net/http's quotes of an answer that it cannot read: an
+// answer may repeat the request.
 func unquoted(err error) error {
 	var protocol textproto.ProtocolError
 	if errors.As(err, &protocol) || strings.Contains(err.Error(), `"`) {

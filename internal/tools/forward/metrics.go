@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics count the calls. What becomes of the records is in the metrics of package inbox.
+// Metrics count the calls. The outcomes of the records are in the metrics of package inbox.
 type Metrics struct {
 	calls *prometheus.HistogramVec
 }

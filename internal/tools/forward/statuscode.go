@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// verdict is what follows from a status code.
+// verdict is the meaning of a status code.
 type verdict string
 
 const (
@@ -17,7 +17,7 @@ const (
 	refused verdict = "refused" // the endpoint will never take this record
 )
 
-// judge says what follows from an answer. A wrong address and missing rights wait, because they concern every record:
+// judge returns the verdict on an answer. A wrong address and missing rights wait, because they concern every record:
 // as dead letters they would empty the topic into the dead-letter topic.
 func judge(status int) verdict {
 	switch status {

@@ -59,7 +59,7 @@ func (s *Survey) File(table string) (string, error) {
 // printableName is a name of the database within a comment.
 func printableName(name string) string { return fault.Printable(name) }
 
-// choose returns nil where no table was named and none looks like an outbox.
+// choose returns nil if no table was named and none looks like an outbox.
 func (s *Survey) choose(name string, all []match) (*match, error) {
 	if name == "" {
 		if len(all) == 0 {
@@ -80,7 +80,7 @@ func (s *Survey) choose(name string, all []match) (*match, error) {
 	return &m, nil
 }
 
-// server names what has to change before the log can be read.
+// server names the changes that are needed before the log can be read.
 func (s *Survey) server(line func(string, ...any)) {
 	if s.WALLevel != "logical" {
 		line("  # wal_level is %s, and must be logical, which needs a restart of the server:", s.WALLevel)

@@ -1,2 +1,2 @@
-// Package inventory looks at what a database has that a configuration names, and writes a first configuration file.
+// Package inventory finds the objects of a database that a configuration names, and writes a first configuration file.
 package inventory

@@ -8,10 +8,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/writers"
 )
 
-// role is what a column of an outbox is for, by the key below router.columns.
+// role is the purpose of an outbox's column, by the key below router.columns.
 type role struct {
 	key   string
-	names []string // the default first, then what other libraries call it
+	names []string // the default first, then the names in other libraries
 
 	optional bool // the table need not have it
 }

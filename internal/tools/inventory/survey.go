@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 
-// Survey is what a database has.
+// Survey is an inventory of a database.
 type Survey struct {
 	Database    string
 	WALLevel    string

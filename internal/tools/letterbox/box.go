@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Box is a dead-letter topic as it was read, or a file of its letters with what the topic says of them.
+// Box is a dead-letter topic as it was read, or a file of its letters with the topic's marks.
 type Box struct {
 	Topic  string
 	Ledger deadletter.Ledger
@@ -24,7 +24,7 @@ type Box struct {
 	cluster wire.Cluster
 	reader  *reader.Reader
 	file    *file           // nil: the letters are the topic's
-	ends    map[int32]int64 // up to where the ledger is
+	ends    map[int32]int64 // offsets up to which the ledger goes
 	silence func()
 }
 
@@ -52,7 +52,7 @@ func OpenFile(
 	return b, b.connect(ctx, report)
 }
 
-// connect reads the topic. It closes the box where that fails.
+// connect reads the topic. It closes the box if that fails.
 func (b *Box) connect(ctx context.Context, report progress.Reporter) error {
 	b.ends, b.silence = map[int32]int64{}, func() {}
 	var err error
@@ -73,11 +73,11 @@ func (b *Box) Close() {
 		b.reader.Close()
 	}
 	if b.file != nil {
-		_ = b.file.Close() // what Note has written is on the disk
+		_ = b.file.Close() // the marks of Note are on the disk
 	}
 }
 
-// Entries lists the letters by position: of the topic, or of the file alone where there is one.
+// Entries lists the letters by position: of the topic, or of the file alone if there is one.
 func (b *Box) Entries() []*deadletter.Entry {
 	all := b.Ledger.Entries()
 	if b.file == nil {
@@ -131,7 +131,7 @@ func (b *Box) Letter(ctx context.Context, e *deadletter.Entry) (*deadletter.Lett
 	return nil, errors.New("the dead letter no longer exists: the topic's retention has deleted it")
 }
 
-// Complete reads what was cut from a consumer's letter where its record was.
+// Complete reads the cut parts of a consumer's letter from its source record.
 func (b *Box) Complete(ctx context.Context, l *deadletter.Letter) error {
 	at := l.Source
 	span := reader.Span{Topic: at.Topic, Partition: at.Partition, From: at.Offset, End: at.Offset + 1}

@@ -17,7 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 )
 
-// Export is what a file holds.
+// Export counts the contents of a file.
 type Export struct {
 	Letters, Records int64
 	Partial          int64 // letters that do not hold everything: a retry needs the table, or the record's origin
@@ -42,8 +42,8 @@ func (x *exporter) write(v any) error {
 	return nil
 }
 
-// Export writes the chosen letters of the box with their marks: a second pass over the topic, up to where the first one
-// came, so that memory holds no payload.
+// Export writes the chosen letters of the box with their marks: a second pass over the topic, up to the end of the
+// first, so that memory holds no payload.
 func (b *Box) Export(
 	ctx context.Context, w io.Writer, chosen []*deadletter.Entry, report progress.Reporter,
 ) (Export, error) {

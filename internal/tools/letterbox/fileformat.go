@@ -20,7 +20,7 @@ type header struct {
 	Written time.Time `json:"written_at"`
 }
 
-// line is one of the others: a record, or what ends the export.
+// line is a line with a record.
 type line struct {
 	Partition int32        `json:"partition"`
 	Offset    int64        `json:"offset"`    // -1: of a mark that a retry from the file has appended
@@ -42,7 +42,7 @@ type trailer struct {
 	SHA256  string `json:"sha256"` // of all lines before
 }
 
-// text is a JSON string where the bytes are UTF-8, otherwise {"base64": "..."}; nil is null.
+// text is a JSON string if the bytes are UTF-8, otherwise {"base64": "..."}; nil is null.
 type text []byte
 
 type encoded struct {

@@ -17,7 +17,7 @@ type NewFile struct {
 	path string
 }
 
-// CreateFile begins a file. One of that name must not be there: it may hold what retries have remembered.
+// CreateFile begins a file. One of that name must not be there: it may hold the marks of retries.
 func CreateFile(path string) (*NewFile, error) {
 	if err := absent(path); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (f *NewFile) Finish() error {
 	return nil
 }
 
-// Abort removes what was written. After Finish it does nothing.
+// Abort removes the partial file. After Finish it does nothing.
 func (f *NewFile) Abort() {
 	_ = f.file.Close()
 	_ = os.Remove(f.file.Name())

@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// Retention returns what is wrong if the topic will delete open letters. A user who may not read the topic's
+// Retention returns findings if the topic may delete open letters. A user who may not read the topic's
 // configuration (DESCRIBE_CONFIGS) gets no findings.
 func (b *Box) Retention(ctx context.Context) ([]preflight.Finding, error) {
 	if b.file != nil {

@@ -21,14 +21,14 @@ type Record struct {
 	Partition *int32 `json:"partition,omitempty"` // nil: the partition is chosen by the key
 
 	Key       *string    `json:"key"`
-	KeyBase64 []byte     `json:"key_base64,omitempty"` // in place of Key, where it is not a text
+	KeyBase64 []byte     `json:"key_base64,omitempty"` // in place of Key, if it is not a text
 	Timestamp *time.Time `json:"timestamp,omitempty"`
 	Headers   []Header   `json:"headers,omitempty"`
 
 	Value       *string `json:"value"` // null: a tombstone
 	ValueBase64 []byte  `json:"value_base64,omitempty"`
 
-	Position string  `json:"position,omitempty"` // commit LSN and index; empty where the row was read from the table
+	Position string  `json:"position,omitempty"` // commit LSN and index; empty if the row was read from the table
 	Bad      *BadRow `json:"bad_row,omitempty"`
 }
 
@@ -45,7 +45,7 @@ type BadRow struct {
 	Reason  router.Reason `json:"reason"`
 	Detail  string        `json:"detail"`
 	Next    string        `json:"next"`
-	Policy  string        `json:"policy"` // what the relay does with it
+	Policy  string        `json:"policy"` // the relay's policy for it
 }
 
 // recordCopy is the record's copy for people.
@@ -65,7 +65,7 @@ func recordCopy(table string, r *router.Record) *Record {
 	return p
 }
 
-// text is a value as a text, or as bytes where it is none. A nil value is neither.
+// text is a value as a text, or as bytes if it is not a text. A nil value is neither.
 func text(b []byte) (*string, []byte) {
 	switch {
 	case b == nil:
@@ -99,7 +99,7 @@ func (r *Record) JSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// Text writes the record for a person, without what a terminal would obey.
+// Text writes the record for a person, without sequences that a terminal would obey.
 func (r *Record) Text(w io.Writer) error {
 	var b strings.Builder
 	line := func(label, value string) { fmt.Fprintf(&b, "%-10s  %s\n", label, value) }

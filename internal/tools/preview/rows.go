@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Options are where rows come from and how they become records.
+// Options are the source of rows, and how they become records.
 type Options struct {
 	DSN      string
 	Admin    setup.Config // the tables, their columns, the publication
@@ -69,7 +69,7 @@ func (o *Options) rowsOf(
 	})
 }
 
-// nothing is the error where no row was found.
+// nothing is the error if no row was found.
 func (o *Options) nothing(n int, ids []string) error {
 	if n > 0 {
 		return nil

@@ -12,8 +12,8 @@ import (
 )
 
 // Stream gives the records of the rows that are committed from now on, until ctx ends. It reads through a temporary
-// slot: the relay's slot does not move, and nothing is left. ready is called when the slot exists; what is committed
-// afterwards is given.
+// slot: the relay's slot does not move, and nothing is left. ready is called when the slot exists; rows that are
+// committed afterwards are given.
 func Stream(ctx context.Context, o Options, ready func(slot string), give func(*Record) error) error {
 	s := &stream{Options: o, give: give}
 	t := replication.Temporary{

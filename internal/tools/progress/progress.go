@@ -1,4 +1,4 @@
-// Package progress is how a long command reports what it does while it works. Engines get a Reporter and know nothing
+// Package progress reports how far a long command is, while it works. Engines get a Reporter and know nothing
 // of terminals.
 package progress
 
@@ -15,11 +15,12 @@ type Reporter interface {
 	Say(line string)
 	// Step shows how far the command is. It may be called for each row: not each call is shown.
 	Step(step Step)
-	// Wait shows what is waited for, until stop is called.
+	// Wait shows the wait until stop is called.
 	Wait(wait Wait) (stop func())
 }
 
-// Wait returns what is waited for and since when, empty while nothing is. It is called from another goroutine.
+// Wait names the event that a command waits for, and since when; empty while it waits for nothing. It is called from
+// another goroutine.
 type Wait func() (what string, since time.Time)
 
 // For is a wait that begins now.
@@ -28,7 +29,7 @@ func For(what string) Wait {
 	return func() (string, time.Time) { return what, began }
 }
 
-// Reading is the wait for what is read from Kafka.
+// Reading is the wait of a reader for Kafka.
 func Reading(r *reader.Reader) Wait {
 	return func() (string, time.Time) {
 		w := r.Waits()

@@ -7,13 +7,13 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 )
 
-// Step is how far a command is with what it counts.
+// Step is a command's progress in its own units.
 type Step struct {
-	What        string // what is worked on: a table, "reading Kafka"
+	What        string // the work: a table, "reading Kafka"
 	Done, Total int64  // Total 0: not known
 	About       bool   // Total is an estimate
 	Unit        string // "rows", "rows deleted"
-	Place       string // where it is, such as "up to 2026-01-31"
+	Place       string // in the work, such as "up to 2026-01-31"
 }
 
 // Meter turns steps into lines with rate and time left. It is pure; the zero value is ready.

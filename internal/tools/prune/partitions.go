@@ -14,11 +14,11 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
 )
 
-// Partition is what was done about a partition.
+// Partition is the report about a partition.
 type Partition struct {
 	Partition string `json:"partition"`
 	State     string `json:"state"` // attached, detach pending, detached, dropped
-	Rows      *int64 `json:"rows"`  // null where they were not counted, because it stays whatever they are
+	Rows      *int64 `json:"rows"`  // null if they were not counted, because it stays regardless of them
 	Bytes     int64  `json:"bytes"`
 	Dropped   bool   `json:"dropped"`
 	Kept      string `json:"kept,omitempty"` // why
@@ -45,8 +45,8 @@ func (q *Partition) Line(dryRun bool) string {
 	return fmt.Sprintf("%s: %s%d bytes, %s", fault.Printable(q.Partition), rows, q.Bytes, what)
 }
 
-// doPartitions drops what is wholly before the horizon. Each step leaves the catalog in a state from which the next run
-// goes on: archived or not, then marked, then detach pending, then detached, then dropped.
+// doPartitions drops the partitions that are wholly before the horizon. Each step leaves the catalog in a state from
+// which the next run goes on: archived or not, then marked, then detach pending, then detached, then dropped.
 func (p *pruning) doPartitions(ctx context.Context) error {
 	rows, h, err := p.open(ctx)
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *pruning) weigh(ctx context.Context, rows *outboxtable.Rows, part *outbo
 	return err
 }
 
-// refusal is about what an operator has to end before a partition can be dropped.
+// refusal names the transactions that an operator has to end before a partition can be dropped.
 func (p *pruning) refusal() error {
 	if len(p.prepared) == 0 {
 		return nil

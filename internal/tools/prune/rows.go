@@ -17,32 +17,32 @@ import (
 )
 
 const (
-	// archiveRows and archiveBytes are where a file of an archive ends. Its rows are deleted when it is on the disk.
+	// archiveRows and archiveBytes limit a file of an archive. Its rows are deleted when it is on the disk.
 	archiveRows  = 100_000
 	archiveBytes = 64 << 20
 )
 
-// Options are what a run is.
+// Options of a run.
 type Options struct {
 	Age              time.Duration // how old rows have to be
 	Archive          string        // the directory that rows are written to before they are deleted, empty for none
 	Batch            int           // rows a transaction deletes
 	Pause            time.Duration // between two transactions
-	Wait             time.Duration // for the connector to confirm what is there
+	Wait             time.Duration // for the connector to confirm the log up to the horizon
 	LockTimeout      time.Duration
 	StatementTimeout time.Duration
-	TrustSlot        bool // go without what is remembered of the slot
+	TrustSlot        bool // do not ask the checkpoint about the slot
 	DryRun           bool
 	Partitions       bool // drop whole partitions, and delete no rows one by one
 
 	Run       string // its id; it sorts by time, and archives have it in their names
 	DSN       string
 	Admin     setup.Config
-	Published string // where the relay polls, the column that says what Kafka has
+	Published string // if the relay polls, the column that marks published rows
 	Progress  progress.Reporter
 }
 
-// Table is what was done about a table.
+// Table is the report about a table.
 type Table struct {
 	Table   string             `json:"table"`
 	Cutoff  time.Time          `json:"older_than"`
@@ -71,7 +71,7 @@ func Run(ctx context.Context, o Options) ([]*Table, error) {
 	return report, nil
 }
 
-// pruning is what happens to one table.
+// pruning is the work on one table.
 type pruning struct {
 	Table
 	o        *Options
@@ -224,7 +224,7 @@ func (p *pruning) delete(ctx context.Context, rows *outboxtable.Rows, spans []sp
 	return nil
 }
 
-// describe is what the files say about the table.
+// describe returns the header of the archive's files.
 func (p *pruning) describe(ctx context.Context, rows *outboxtable.Rows) (h archive.Header, err error) {
 	d, err := rows.Describe(ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package publish publishes a few records with the connector's producer, and knows of each record what became of it.
+// Package publish publishes a few records with the connector's producer, and knows the outcome of each.
 package publish
 
 import (
@@ -31,7 +31,7 @@ type Publisher struct {
 func New(ctx context.Context, cfg kafka.Config, report progress.Reporter) (*Publisher, error) {
 	p := &Publisher{ended: make(chan error, 1), acked: map[uint64]bool{}, refused: map[uint64]error{}}
 	cfg.Acked, cfg.Refused = p.onAck, p.onRefusal
-	cfg.AwaitTopics = true // what was not taken is known not to be published
+	cfg.AwaitTopics = true // a record that was not taken is known not to be published
 	var err error
 	if p.producer, err = kafka.New(cfg); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func New(ctx context.Context, cfg kafka.Config, report progress.Reporter) (*Publ
 	return p, nil
 }
 
-// Close ends the producer. What is in flight is given up.
+// Close ends the producer. Records in flight are given up.
 func (p *Publisher) Close() {
 	p.silence()
 	p.stop()
@@ -66,7 +66,7 @@ func (p *Publisher) onRefusal(r kafka.Refusal) kafka.Resolution {
 	return kafka.Resolution{Action: kafka.Drop}
 }
 
-// Outcome is what became of a record.
+// Outcome is the result of publishing a record.
 type Outcome struct {
 	Err     error // why it was not published
 	Unknown bool  // despite Err, it may be published
@@ -112,7 +112,7 @@ func (p *Publisher) setSince(t time.Time) {
 	p.since = t
 }
 
-// waits is what Kafka lacks to take the records.
+// waits is the reason why Kafka has not taken the records yet.
 func (p *Publisher) waits() (string, time.Time) {
 	p.mu.Lock()
 	since := p.since
@@ -126,7 +126,7 @@ func (p *Publisher) waits() (string, time.Time) {
 	return "Kafka to acknowledge", since
 }
 
-// explain names what Kafka lacks, rather than the time that ran out over it.
+// explain names the producer's trouble, rather than the timeout that it caused.
 func (p *Publisher) explain(err error) error {
 	for _, t := range p.producer.Trouble() {
 		return fmt.Errorf("%s %s", t.Wait().Sentence(), t.Wait().Remedy())

@@ -5,5 +5,5 @@
 // makes records of the rows, and returns after each batch the cursor up to which everything is acknowledged. The state
 // keeps it, so that an interrupted run goes on from there.
 //
-// [Repair] compares the tables with what Kafka has, and publishes what is missing with the same publisher.
+// [Repair] compares the tables with Kafka, and publishes the missing rows with the same publisher.
 package replay

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxGhosts bounds what is kept. More of them are rows that were deleted.
+	// maxGhosts bounds the ghosts that are kept. More of them are rows that were deleted.
 	maxGhosts = 10_000
 	// askedAtOnce is how many ids one query is about.
 	askedAtOnce = 1000
@@ -26,7 +26,7 @@ const (
 	openLimit = time.Minute
 )
 
-// GhostOptions are where to look for events that have no row.
+// GhostOptions are the options of a search for events that have no row.
 type GhostOptions struct {
 	Topics []string
 	Since  time.Time // rows from this time on are kept, by the operator's word; zero: from the oldest row on
@@ -49,7 +49,7 @@ type Ghost struct {
 	Repeats   int       `json:"repeats"`            // further records with the same id
 }
 
-// GhostReport is what was found.
+// GhostReport is the result of the search.
 type GhostReport struct {
 	Ghosts     []*Ghost  `json:"ghosts"`
 	Topics     []string  `json:"topics"`
@@ -212,7 +212,7 @@ func (s *search) noteRecord(ctx context.Context, m *reader.Message) error {
 	return s.lookUp(ctx)
 }
 
-// rowTime is the time that the row says; ok is false where the broker's clock is all there is.
+// rowTime is the row's time; ok is false if the record has only the broker's time.
 func rowTime(m *reader.Message) (at time.Time, ok bool) {
 	if text, ok := m.Header(router.HeaderOriginalTimestamp); ok {
 		if ms, err := strconv.ParseInt(string(text), 10, 64); err == nil {
@@ -263,7 +263,8 @@ func (s *search) absent(ctx context.Context, all []*Ghost) ([]*Ghost, error) {
 	return rest, nil
 }
 
-// confirmGhosts looks again when the writers that were in COMMIT have ended, and leaves out what was pruned meanwhile.
+// confirmGhosts looks again when the writers that were in COMMIT have ended, and leaves out events whose rows were
+// pruned meanwhile.
 func (s *search) confirmGhosts(ctx context.Context) error {
 	if len(s.report.Ghosts) == 0 {
 		return nil
@@ -293,7 +294,7 @@ func (s *search) confirmGhosts(ctx context.Context) error {
 	return nil
 }
 
-// Err is nil where every event that was judged has its row. runbook is the link to what can be done.
+// Err is nil if every event that was judged has its row. runbook is the link to the remedy.
 func (r *GhostReport) Err(runbook string) error {
 	if len(r.Ghosts) == 0 {
 		return nil

@@ -33,7 +33,7 @@ func (r *repair) survey(ctx context.Context) error {
 	return nil
 }
 
-// name counts what is missing, by table, and names some of it.
+// name counts the missing rows, by table, and names some of them.
 func (r *repair) name(ctx context.Context) error {
 	if len(r.absent) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (r *repair) name(ctx context.Context) error {
 	return nil
 }
 
-// strikeOff takes out what Kafka has. The doubts are why something that is not there may have been there.
+// strikeOff takes out the events that Kafka has. The doubts are why an event that is not there may have been there.
 func (r *repair) strikeOff(ctx context.Context) (doubts []error, err error) {
 	consumer, err := reader.New(r.o.Kafka.Cluster)
 	if err != nil {
@@ -112,7 +112,7 @@ func inDoubt(topic string, compacted bool) error {
 	return f
 }
 
-// strike takes out what a partition has.
+// strike takes out the events that a partition has.
 func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reader.Span) (doubt, err error) {
 	object, first := fmt.Sprintf("topic %q partition %d", span.Topic, span.Partition), true
 	since := r.tables[0].Since()
@@ -120,7 +120,7 @@ func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reade
 		if err != nil {
 			return nil, err
 		}
-		// Retention has begun to remove records here: what it removed must not be taken for lost.
+		// Retention has begun to remove records here: removed records must not be taken for lost.
 		if oldest := time.UnixMilli(m.Timestamp); first && span.From > 0 && since.Before(oldest) {
 			doubt = &fault.Error{
 				Kind: fault.Operator, Object: object, Err: fmt.Errorf(

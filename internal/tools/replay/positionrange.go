@@ -15,7 +15,7 @@ func (w window) has(p offsets.Position) bool {
 	return p.Compare(w.from) >= 0 && p.Compare(w.to) <= 0
 }
 
-// window reads --from-position and --to-position. LSN 0 is left out: it is what replayed records have.
+// window reads --from-position and --to-position. LSN 0 is left out: replayed records have it.
 func (c *Choice) window() (w window, err error) {
 	first := offsets.Position{Commit: 1}
 	w = window{from: first, to: offsets.Position{Commit: math.MaxUint64, Index: math.MaxUint32}}

@@ -22,8 +22,8 @@ import (
 // of the ids found are published in the order in which they were found: within a partition that is the order of the
 // log.
 
-// span is how far a partition of a topic is read. High is the last position that was taken: what a relay repeats after
-// a crash does not lie after it.
+// span is how far a partition of a topic is read. High is the last position that was taken: records that a relay
+// repeats after a crash do not lie after it.
 type span struct {
 	reader.Span
 	High offsets.Position `json:"high"`
@@ -55,7 +55,7 @@ type positions struct {
 	yield  func(Row, error) bool
 	ended  bool // no more rows are wanted
 
-	ids []string // of rows to be published, and after each where reading goes on
+	ids []string // of rows to be published, and the cursors after them
 	at  []spanCursor
 }
 
@@ -110,7 +110,7 @@ func (p *positions) close() {
 	}
 }
 
-// resolveSpans decides what is read: to where the topics end now. What is published goes there, too.
+// resolveSpans decides the spans to read: up to the topics' present ends, after which the run's own records may come.
 func (p *positions) resolveSpans(ctx context.Context) (err error) {
 	topics := p.o.FromTopics
 	if len(topics) == 0 {
@@ -175,14 +175,14 @@ func (p *positions) refuseGone(ctx context.Context, span reader.Span) error {
 	}
 }
 
-// placeOf is the record's position. What replay published lies before all windows, what repair published in the log.
+// placeOf is the record's position. Records of replay have one before all windows, records of repair one in the log.
 func placeOf(m *reader.Message) (offsets.Position, bool) {
 	text, _ := m.Header("position")
 	at, err := offsets.ParsePosition(string(text))
 	return at, err == nil
 }
 
-// read takes what lies in the window of the rest of a partition.
+// read takes the records in the window from the rest of a partition.
 func (p *positions) read(ctx context.Context, i int) error {
 	s := p.state.Spans[i]
 	high := s.High
@@ -239,8 +239,8 @@ func (p *positions) id(m *reader.Message) (string, bool) {
 	return string(id), ok && id != nil
 }
 
-// emitRows gives the rows of the ids that were collected. What is behind the last one that Kafka has is read again by a
-// run that goes on.
+// emitRows gives the rows of the ids that were collected. A resumed run reads the records after the last acknowledged
+// row again.
 func (p *positions) emitRows(ctx context.Context) error {
 	if len(p.ids) == 0 {
 		return nil
@@ -287,7 +287,7 @@ func (p *positions) hexIDs(ids []string) []string {
 	return out
 }
 
-// verdict says what of the window was not found.
+// verdict reports the events of the window that were not found.
 func (p *positions) verdict() error {
 	st := p.state
 	if st.Repeated > 0 {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// batchRows and batchBytes bound what is in flight, and so what a kill repeats and what is held in memory.
+	// batchRows and batchBytes bound the records in flight, and so the records that a kill repeats, and the memory.
 	batchRows  = 500
 	batchBytes = 4 << 20
 	// examples is how many rows that cannot be published are named.
@@ -55,7 +55,7 @@ type publisher struct {
 	examples []string
 }
 
-// batchSize keeps the pace even where it is slow.
+// batchSize keeps a slow pace steady.
 func batchSize(rate int) int {
 	if rate == 0 {
 		return batchRows
@@ -63,8 +63,8 @@ func batchSize(rate int) int {
 	return min(batchRows, max(1, rate/4))
 }
 
-// Add routes a row, which it keeps nothing of, and reports whether the batch is full. An error is about the row; what
-// was added before can still be flushed.
+// Add routes a row, of which it keeps nothing, and reports whether the batch is full. An error is about the row; rows
+// that were added before can still be flushed.
 func (p *publisher) Add(row Row) (full bool, err error) {
 	rec, err := p.route(row.Relation, row.Tuple)
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *publisher) Add(row Row) (full bool, err error) {
 	return len(p.batch) >= batchSize(p.Rate) || p.bytes >= batchBytes, nil
 }
 
-// hint says what replay can do about a row that is bad; the router's own remedy is about the application.
+// hint names the flag of replay, if any, that helps with a bad row; the router's own remedy is about the application.
 func hint(bad *router.RowError) error {
 	if bad.Reason.Group() == router.GroupUnroutable {
 		return fmt.Errorf("%s (%s); --topic names another topic", bad.Detail, bad.Reason)
@@ -126,7 +126,7 @@ func (p *publisher) refuse(id string, err error) error {
 	return nil
 }
 
-// Flush publishes the batch and returns the cursor of the last row that was added, nil where it has none.
+// Flush publishes the batch and returns the cursor of the last row that was added, nil if it has none.
 func (p *publisher) Flush(ctx context.Context) (Cursor, error) {
 	if err := p.wait(ctx); err != nil {
 		return nil, err

@@ -15,21 +15,20 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// caughtUpLimit is how long a repair waits for the connector, so that what is still in flight does not count as
-// missing.
+// caughtUpLimit is how long a repair waits for the connector, so that records in flight do not count as missing.
 const caughtUpLimit = 2 * time.Minute
 
 // startLimit is how long a repair waits for a connector to read the slot. A remedy that ends in a repair is pasted at
 // once, and a connector that stays for an operator looks again within seconds.
 const startLimit = 20 * time.Second
 
-// RepairOptions are what a repair is.
+// RepairOptions are the options of a repair.
 type RepairOptions struct {
 	Pace
 	Run    string    // its id; it sorts by time
 	Since  time.Time // zero for all rows
-	Topics []string  // where to look for records besides the topics that rows lead to
-	Twice  bool      // publish what the topics do not hold, although they may have held it
+	Topics []string  // searched for records besides the topics that rows lead to
+	Twice  bool      // publish events that the topics do not hold, although they may have held them
 
 	DSN    string
 	Admin  setup.Config // at least one table
@@ -39,15 +38,15 @@ type RepairOptions struct {
 	Progress progress.Reporter
 }
 
-// RepairReport is what a repair did.
+// RepairReport is the result of a repair.
 type RepairReport struct {
-	Found     bool // it is known what is missing; otherwise the rest says nothing yet
+	Found     bool // the missing rows are known; otherwise the rest says nothing yet
 	Tables    []*Repaired
 	Published int64
 	Examples  []string // rows that could not be published, and why
 }
 
-// Repaired is what a repair did about a table.
+// Repaired is the result of a repair for one table.
 type Repaired struct {
 	Table     string   `json:"table"`
 	Rows      int64    `json:"rows"`
@@ -65,7 +64,7 @@ func (r *RepairReport) Missing() (n int64) {
 	return n
 }
 
-// Repair publishes the rows that no topic has. The report is nil where it failed before it had begun.
+// Repair publishes the rows that no topic has. The report is nil if Repair failed before it had begun.
 func Repair(ctx context.Context, o RepairOptions) (*RepairReport, error) {
 	o.SkipBad = true
 	r, err := newRepair(ctx, &o)
@@ -132,7 +131,8 @@ func (r *repair) close() {
 	}
 }
 
-// find decides what is missing. The tables come first, then Kafka: this run ignores a row that is written in between.
+// find decides which rows are missing. The tables come first, then Kafka: this run ignores a row that is written in
+// between.
 func (r *repair) find(ctx context.Context) error {
 	if err := r.survey(ctx); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (r *repair) find(ctx context.Context) error {
 	return doubts[0]
 }
 
-// awaitConnector waits for what is in flight. Rows that a stopped connector is going to publish would come twice.
+// awaitConnector waits for the records in flight. Rows that a stopped connector is going to publish would come twice.
 func (r *repair) awaitConnector(ctx context.Context) error {
 	stop := r.o.Progress.Wait(progress.For("the connector to publish what is committed"))
 	start := startLimit
@@ -190,7 +190,7 @@ func (r *repair) awaitConnector(ctx context.Context) error {
 	}
 }
 
-// publishMissing publishes what find has found.
+// publishMissing publishes the rows that find has found.
 func (r *repair) publishMissing(ctx context.Context) (err error) {
 	if r.report.Missing() == 0 {
 		return nil
@@ -215,7 +215,7 @@ func (r *repair) publishMissing(ctx context.Context) (err error) {
 }
 
 // publish publishes the rows of a table that are missing. To a consumer that keeps the last position of each key they
-// must not look older than what it has: they get the position in front of the end of the log, at which no commit can
+// must not look older than that position: they get the position in front of the end of the log, at which no commit can
 // be, since records of the log begin at multiples of 8.
 func (r *repair) publish(ctx context.Context, table int) error {
 	end, err := r.tables[table].WALEnd(ctx)
@@ -252,7 +252,7 @@ func (r *repair) flush(ctx context.Context) error {
 	return nil
 }
 
-// foundRow is a row of a table with what identifies its record.
+// foundRow is a row of a table with the topic and id of its record.
 type foundRow struct {
 	Row
 	key   outboxtable.Key

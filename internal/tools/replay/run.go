@@ -15,26 +15,26 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Options are what a run is.
+// Options of a run.
 type Options struct {
 	Choice
 	Pace
 	Run    string // the id of a new run; it sorts by time
-	Resume string // the file that keeps the state; none where it is empty
+	Resume string // the file that keeps the state; empty: none
 
 	DSN         string
 	Admin       setup.Config // the tables and their columns
 	Kafka       kafka.Config
 	Router      router.Router
 	Unplaced    bool                         // records get no position
-	Topics      *topics.Outbox               // where positions are looked for unless the choice names topics
-	HeaderID    func([]byte) []byte          // reads an id from its header; nil where the header is the id
-	HeaderBytes func(string) ([]byte, error) // reads bytes from a header; nil where they are as Postgres prints them
+	Topics      *topics.Outbox               // searched for positions unless the choice names topics
+	HeaderID    func([]byte) []byte          // reads an id from its header; nil if the header is the id
+	HeaderBytes func(string) ([]byte, error) // reads bytes from a header; nil if they are as Postgres prints them
 
 	Progress progress.Reporter
 }
 
-// Report is what a run did.
+// Report is the result of a run.
 type Report struct {
 	Run       string            `json:"run"`
 	Done      bool              `json:"done"`
@@ -46,13 +46,13 @@ type Report struct {
 	Seconds   float64           `json:"seconds"`
 }
 
-// Topic is what a topic got.
+// Topic counts a topic's records.
 type Topic struct {
 	Records int64 `json:"records"`
 	Bytes   int64 `json:"bytes"`
 }
 
-// Run publishes the chosen rows. The report is nil where it failed before it had begun.
+// Run publishes the chosen rows. The report is nil if Run failed before it had begun.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	state, err := openState(&o)
 	if err != nil {
@@ -95,7 +95,7 @@ type run struct {
 	expected  int64 // about how many rows the run will publish; 0: not known
 }
 
-// all publishes what is left of all sources.
+// all publishes the remaining rows of all sources.
 func (r *run) all(ctx context.Context) error {
 	if r.state.Done {
 		return nil
@@ -130,7 +130,7 @@ func (r *run) all(ctx context.Context) error {
 	return err
 }
 
-// drain publishes what is left of a source.
+// drain publishes the remaining rows of a source.
 func (r *run) drain(ctx context.Context, s Source) error {
 	for row, err := range s.Rows(ctx) {
 		if err != nil {
@@ -150,7 +150,7 @@ func (r *run) drain(ctx context.Context, s Source) error {
 	return nil
 }
 
-// flush publishes what was added, and remembers that. At a mark the state moves to the mark.
+// flush publishes the batch, and saves the state. At a mark the state moves to the mark.
 func (r *run) flush(ctx context.Context, row Row) error {
 	cursor, err := r.publisher.Flush(ctx)
 	if err != nil {
@@ -169,7 +169,7 @@ func (r *run) flush(ctx context.Context, row Row) error {
 	return r.state.save()
 }
 
-// sayOrder warns, before anything is published, where rows have no time to go by.
+// sayOrder warns, before anything is published, if rows have no time to be ordered by.
 func sayOrder(p progress.Reporter, rows *outboxtable.Rows) {
 	if text := rows.Ordered(); text != "" {
 		p.Say(text)

@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Choice is which rows are published, and where to, as the flags of replay say it. A state file belongs to one choice.
+// Choice names the rows to publish and their topic, as the flags of replay have it. A state file belongs to one choice.
 type Choice struct {
 	Types        []string `json:"aggregate_types,omitempty"`
 	AggregateIDs []string `json:"aggregate_ids,omitempty"`
@@ -26,7 +26,7 @@ type Choice struct {
 // ByPosition reports whether rows are chosen by their place in the log.
 func (c *Choice) ByPosition() bool { return c.FromPosition != "" || c.ToPosition != "" }
 
-// Check refuses a choice that contradicts itself. all is true where every row is wanted.
+// Check refuses a choice that contradicts itself. all is true if every row is wanted.
 func (c *Choice) Check(all bool) error {
 	if _, err := c.filter(); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 type State struct {
 	Run     string           `json:"run"`
 	Options Choice           `json:"options"`
-	Until   time.Time        `json:"until"`  // the start of the run where no other time was given
+	Until   time.Time        `json:"until"`  // the start of the run if no other time was given
 	Source  int              `json:"source"` // which of postgres.tables, or of --from-archive
 	Key     *outboxtable.Key `json:"key"`    // the last row of it that is done
 	Rows    int64            `json:"rows"`
@@ -26,7 +26,7 @@ type State struct {
 	FileRows int64 `json:"file_rows"` // of an archive: rows that are done
 	Done     bool  `json:"done"`
 
-	Spans    []span `json:"spans,omitempty"`    // by position: what is still to be read of the topics
+	Spans    []span `json:"spans,omitempty"`    // by position: the parts of the topics still to be read
 	Repeated int64  `json:"repeated,omitempty"` // records that repeat others
 	Unplaced int64  `json:"unplaced,omitempty"` // records without a position
 	Absent   int64  `json:"absent,omitempty"`   // events that no table has any more

@@ -72,7 +72,7 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 			live[i].Err = fmt.Errorf("%w; it may still have been published", o.Err)
 		}
 	}
-	// What is published must be remembered, also when an operator has pressed Ctrl-C meanwhile.
+	// Published letters must be marked, also if an operator has pressed Ctrl-C meanwhile.
 	ctx = context.WithoutCancel(ctx)
 	p.writeMarks(ctx, b, withdrawn, deadletter.Withdrawn)
 	p.writeMarks(ctx, b, published, deadletter.Published)
@@ -90,7 +90,7 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 	return nil
 }
 
-// note remembers marks in the file that the letters are from, where there is one.
+// note remembers marks in the letters' file, if they are from one.
 func (p *marker) note(b *letterbox.Box, batch []*Letter, mark deadletter.Mark) error {
 	marks := make([]*router.Record, len(batch))
 	for i, r := range batch {
@@ -100,7 +100,7 @@ func (p *marker) note(b *letterbox.Box, batch []*Letter, mark deadletter.Mark) e
 }
 
 // awaitMarks reads up to the batch's own marks. A connector with exactly-once delivery may have a transaction open in
-// the topic, and what lies after its begin is not read before its end.
+// the topic, and records after its beginning are not read before its end.
 func (p *marker) awaitMarks(ctx context.Context, b *letterbox.Box, batch []*Letter) error {
 	unread := func(l *Letter) bool { return !l.Entry.Knows(p.attempt) }
 	for until := time.Now().Add(p.timeout); ; {

@@ -20,7 +20,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Corrections are what a person changes about the letters of a retry.
+// Corrections are a person's changes to the letters of a retry.
 type Corrections struct {
 	Topic, Key string
 	Set        []string // COLUMN=VALUE
@@ -29,7 +29,7 @@ type Corrections struct {
 	values [][2]string // Set, parsed
 }
 
-// Parse reads Set, and refuses what cannot be a correction.
+// Parse reads Set, and refuses a malformed correction.
 func (c *Corrections) Parse() error {
 	for _, text := range c.Set {
 		column, value, ok := strings.Cut(text, "=")
@@ -110,7 +110,7 @@ func (re *rebuilder) record(l *deadletter.Letter) (*router.Record, error) {
 	case c.Key != "":
 		rec.Key = []byte(c.Key)
 		if l.Kind == deadletter.KindConsumer {
-			rec.Partition = -1 // where the record was is the partition of its former key
+			rec.Partition = -1 // the record's partition belongs to its former key
 		}
 	case slices.Contains(l.Cut, "key"):
 		return nil, errors.New("the key was too long for the dead letter: use --from-table, or --key")
@@ -187,7 +187,7 @@ func (re *rebuilder) correct(row *deadletter.Row) {
 	}
 }
 
-// hint says what retry can do about a row that is still bad; the router's own remedy is about the application.
+// hint names the flag that corrects a row that is still bad; the router's own remedy is about the application.
 func hint(err error) error {
 	var row *router.RowError
 	if !errors.As(err, &row) {
@@ -205,8 +205,8 @@ func hint(err error) error {
 	return fmt.Errorf("%s (%s); %s", row.Detail, row.Reason, how)
 }
 
-// positionOf a letter is what its record carries. A row that was polled is named by its number, which is not a position
-// in the log.
+// positionOf is the position that the letter's record carries. A row that was polled is named by its number, which is
+// not a position in the log.
 func positionOf(l *deadletter.Letter) []byte {
 	if l.Kind == deadletter.KindConsumer {
 		return deadletter.Position(l.Headers)

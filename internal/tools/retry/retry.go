@@ -23,12 +23,12 @@ import (
 // marks.
 const letterBatch = 100
 
-// Options are what a retry is.
+// Options of a retry.
 type Options struct {
 	deadletter.Filter
 	Names       []string // ids or positions; without any, all open letters that the filter chooses, see waits
 	Corrections Corrections
-	Again       bool // also what was retried already, or what an interrupted retry left behind
+	Again       bool // also letters that were retried already, or that an interrupted retry left behind
 	FromTable   bool // take the rows from the outbox table although the letters hold them
 	DryRun      bool
 	Timeout     time.Duration // for Kafka to take a batch of letters
@@ -47,7 +47,7 @@ type Options struct {
 	dismissing bool
 }
 
-// Letter is a dead letter and what became of it.
+// Letter is a dead letter and its outcome.
 type Letter struct {
 	Entry  *deadletter.Entry
 	Record *router.Record
@@ -55,7 +55,7 @@ type Letter struct {
 	known  map[string]bool // attempts before ours
 }
 
-// Run retries the letters batch by batch. done gets each batch when it is known what became of it. It returns how many
+// Run retries the letters batch by batch. done gets each batch when its outcomes are known. Run returns how many
 // letters were chosen.
 func Run(ctx context.Context, o Options, done func([]*Letter)) (chosen int, err error) {
 	b, letters, err := open(ctx, &o)

@@ -30,19 +30,19 @@ const (
 
 var placeholder = regexp.MustCompile(`\$\{[^}]+\}`)
 
-// Outbox is what decides where rows go: the tables, and how a row's topic is named.
+// Outbox decides the topics of rows: it has the tables, and how a row's topic is named.
 type Outbox struct {
 	DSN      string
 	Tables   []identifier.Table
 	Template string                   // constant, or with placeholders such as ${aggregate_type} and ${column:NAME}
 	Columns  map[string]string        // the column that a placeholder stands for
-	Rename   func(name string) string // what becomes of the name afterwards; nil for nothing
+	Rename   func(name string) string // changes the name afterwards; nil: nothing does
 	Derived  map[string]string        // SQL of columns that the tables do not have, by name
 }
 
-// Sample returns the topics to which the rows in the tables lead: the topic itself where the template is a constant,
-// otherwise the topics of a sample, none where the tables are empty. all is false where a table could not be read.
-// Sample leaves out names that Kafka does not take.
+// Sample returns the topics to which the rows in the tables lead: the topic itself if the template is a constant,
+// otherwise the topics of a sample, none if the tables are empty. all is false if a table could not be read. Sample
+// leaves out names that Kafka does not take.
 func (o *Outbox) Sample(ctx context.Context) (names []string, all bool) {
 	if !placeholder.MatchString(o.Template) {
 		return []string{o.Template}, true
@@ -70,7 +70,7 @@ func (o *Outbox) Sample(ctx context.Context) (names []string, all bool) {
 	return names, all
 }
 
-// All returns every topic to which the rows in the tables lead. flag is where to name the topics instead.
+// All returns every topic to which the rows in the tables lead. flag is the flag that names the topics instead.
 func (o *Outbox) All(ctx context.Context, flag string) ([]string, error) {
 	rest := placeholder.ReplaceAllString(o.Template, "")
 	if slices.Contains([]byte(rest), '$') {

@@ -18,7 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 )
 
-// Options are what is compared.
+// Options of a comparison.
 type Options struct {
 	LeftPrefix, RightPrefix string
 	// pairs, left to right; without any, the topics that have one of the prefixes
@@ -27,9 +27,9 @@ type Options struct {
 	IgnoreHeaders    []string
 	IgnorePartitions bool
 	Timestamps       bool
-	// leave out what lies, in a partition, before the first and after the last event that both sides have
+	// leave out the events of a partition before the first and after the last event that both sides have
 	Overlap bool
-	Dir     string // for temporary files; the system's where it is empty
+	Dir     string // for temporary files; the system's if it is empty
 
 	Cluster  wire.Cluster
 	Progress progress.Reporter
@@ -112,7 +112,7 @@ func (v *verifier) pair(ctx context.Context, o Options) error {
 	return nil
 }
 
-// pairTopics: where one prefix begins the other the longer one decides.
+// pairTopics: if one prefix begins with the other, the longer one decides.
 func pairTopics(names []string, left, right string) [][2]string {
 	rest := map[string]bool{}
 	for _, name := range names {
@@ -203,10 +203,10 @@ type Example struct {
 	What   string       `json:"what,omitempty"`
 }
 
-// report looks the examples up again, for what the hashes do not tell. Payloads stay out of it.
+// report reads the examples again, for details that the hashes do not hold. Payloads stay out of it.
 func (v *verifier) report(ctx context.Context, r *compare.Result) (*Report, error) {
 	out := &Report{
-		// Where nothing was found on both sides, nothing was compared: mistyped topics would count as equal.
+		// If nothing was found on both sides, nothing was compared: mistyped topics would count as equal.
 		Equal: r.Equal() && r.Matched > 0, Topics: v.pairs, Missing: append([]string{}, v.missing...),
 		Records: r.Records, Matched: r.Matched, Repeated: r.Repeated, Outside: r.Outside,
 		Differences: r.Counts, Examples: []Example{},
@@ -238,7 +238,7 @@ func (v *verifier) report(ctx context.Context, r *compare.Result) (*Report, erro
 	return out, nil
 }
 
-// differs says what differs, in sizes and names: payloads and keys are not printed.
+// differs describes a difference by sizes and names: payloads and keys are not printed.
 func differs(kind compare.Kind, l, r *reader.Message) string {
 	size := func(b []byte) string {
 		if b == nil {
