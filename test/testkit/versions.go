@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
-// Versions chooses among the major versions of Postgres, oldest first, that a test is about: the newest, or the one that
+// Versions chooses among the major versions, oldest first, that a test is about: the newest, or the version that
 // $CDC_OUTBOX_TEST_PG_VERSION names. Each further version is one more server to start, so they have runs of their own.
 func Versions(t testing.TB, majors ...string) []string {
 	t.Helper()

@@ -216,7 +216,8 @@ func TestABacklogIsNotDeleted(t *testing.T) {
 					}
 					size := r.timed(said...)
 					r.whole()
-					time.Sleep(time.Until(begin.Add(2500 * time.Millisecond))) //waits:ok the outage, as long as the timestamps are good for
+					outage := time.Until(begin.Add(2500 * time.Millisecond))
+					time.Sleep(outage) //waits:ok it outlasts the timestamps
 					away.Remove()
 					r.drain()
 					require.Equal(t, size, r.bytes)
