@@ -60,7 +60,7 @@ type warnings struct {
 	more uint64 // since
 }
 
-// changed takes a change of the outbox that is no INSERT. It has no index in its transaction: whether the
+// changed takes a change of the outbox other than an INSERT. It has no index in its transaction: whether the
 // publication sends it must not move the positions of the rows after it.
 func (r *reader) changed(m *pgoutput.Message) error {
 	kind, seen := &updated, &r.changes[0]
