@@ -72,7 +72,7 @@ func RaiseBarrier(ctx context.Context, dsn string, s Setup, wait time.Duration) 
 func (b *Barrier) Release() { postgres.CloseConn(b.conn) }
 
 // Retire ends polling for good: without the column by its name no relay finds a row, and each stops with an error. It
-// is done in the session of the barrier, so it fails if that session has ended.
+// is done in the session of the barrier, so it fails if the barrier has fallen.
 func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (done []setup.Step, err error) {
 	deadline := time.Now().Add(wait)
 	for _, t := range b.setup.Tables {

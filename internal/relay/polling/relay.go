@@ -151,7 +151,7 @@ func (r *Relay) work(life context.Context) error {
 	return others.Wait()
 }
 
-// verifyAtStart waits for a server that is not there, and judges its tables.
+// verifyAtStart waits for a server that is not there, and judges one that is.
 func (r *Relay) verifyAtStart(ctx context.Context) error {
 	again := newRetry()
 	for {
