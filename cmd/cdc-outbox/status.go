@@ -80,7 +80,7 @@ func (a *app) status(ctx context.Context, c *config.Loaded, o *statusFlags) erro
 	var perr error
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err() // a question cut off for that reason says nothing of the slot
+		return ctx.Err() // a question that the stop cut off says nothing of the slot
 	case o.url != "" && err != nil:
 		return err
 	case o.why && o.asJSON:

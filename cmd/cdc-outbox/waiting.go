@@ -50,7 +50,7 @@ func (a *onStderr) Step(s progress.Step) {
 	a.shown = now
 }
 
-// Wait names the wait once it lasts. It is not named again until there was nothing to wait for.
+// Wait names the command's wait once it lasts, and again only after there was nothing to wait for.
 func (a *onStderr) Wait(wait progress.Wait) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {

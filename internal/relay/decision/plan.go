@@ -58,7 +58,7 @@ func (v *View) halted(d *Decision) bool {
 	})
 }
 
-// halts lists the halted rows, closes those that are over, and applies the decisions.
+// halts lists the halted rows, closes rows that are over, and applies the decisions.
 func (s *Steps) halts(rows []Decision, v View) {
 	listed := map[[2]string]bool{}
 	for i := range rows {
@@ -118,7 +118,7 @@ func (s *Steps) applies(rows []Decision, h *relay.HaltedRow) {
 	}
 }
 
-// switches takes up pauses and resumptions, and closes those no longer in effect.
+// switches takes up pauses and resumptions, and closes decisions no longer in effect.
 func (s *Steps) switches(rows []Decision) {
 	for i := range rows {
 		d := &rows[i]

@@ -212,7 +212,7 @@ func (w *Watch) follow(ctx context.Context, s Steps, v View) error {
 // pruneEvery is how often rows are deleted at which the relay was halted long ago.
 const pruneEvery = time.Hour
 
-// failed names the table, and the missing part.
+// failed names the table, and the missing rights.
 func (w *Watch) failed(err error) error {
 	if err == nil {
 		return nil
