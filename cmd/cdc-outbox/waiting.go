@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 )
 
-// patience is for how long a command is silent about its wait. A broker that is down is waited for half a
-// minute, in which a person thinks that the command hangs.
+// patience is for how long a command is silent about its wait. A broker that is down is waited for half a minute, in
+// which a person thinks that the command hangs.
 const patience = 2 * time.Second
 
 // progress shows on stderr an engine's reports: on a terminal in one line that is drawn again and again, elsewhere

@@ -25,7 +25,7 @@ const (
 // Policies are the policies by the row's fault.
 type Policies struct {
 	Default Policy                  // empty: Halt
-	Groups  map[router.Group]Policy // of the groups that have a policy of their own
+	Groups  map[router.Group]Policy // for groups with a policy of their own
 }
 
 // For is the policy for a reason.

@@ -9,8 +9,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// Held lists the rows whose records Kafka refuses, as far as the producer is in trouble with them now. The
-// position is empty if it is not known which row it is: nothing can be decided about it then.
+// Held lists the rows whose records Kafka refuses, as far as the producer is in trouble with them now. The position is
+// empty if it is not known which row it is: nothing can be decided about it then.
 func (h *Handler) Held(troubles []kafka.Trouble) (rows []*relay.HaltedRow) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -36,8 +36,8 @@ var errStopping = errors.New("stopping")
 // After a stream that only broke it asks Kafka whether its epoch is still the highest, which disturbs nothing: another
 // instance may have had the slot in between without having moved it.
 //
-// Only then may the stream confirm anything. Rows acknowledged before an interruption may be followed in Kafka by
-// an earlier part of them, which another instance has sent before it died: the slot has to stay where it is.
+// Only then may the stream confirm anything. Rows acknowledged before an interruption may be followed in Kafka by an
+// earlier part of them, which another instance has sent before it died: the slot has to stay where it is.
 func (r *reader) fence(s stream) error {
 	err := r.takeOver(s)
 	if err == nil && !r.expected.pending {

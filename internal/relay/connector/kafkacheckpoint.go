@@ -62,7 +62,7 @@ func (r *reader) compare(ctx context.Context, s stream, id replication.Identity,
 }
 
 // compareAgain is for a stream that was only interrupted. With transactions Kafka has shown that no other instance was
-// at work, so this process itself knows the last position.
+// at work, so this process's own mark is the latest.
 func (r *reader) compareAgain(ctx context.Context, s stream, id replication.Identity) error {
 	c := r.c
 	if c.keeper != nil {

@@ -76,8 +76,8 @@ func (r *reader) finds(b *pgoutput.Begin) error {
 	return r.found(b.CommitLSN)
 }
 
-// passes is for a stream that has come past the expected transaction. It need not show it if the slot was past it:
-// the last status update of an earlier session may have arrived after the slot was looked at.
+// passes is for a stream that has come past the expected transaction. The stream need not show it if the slot was past
+// it: the last status update of an earlier session may have arrived after the slot was looked at.
 func (r *reader) passes(at lsn.LSN) error {
 	e, s := &r.expected, r.c.currentStream()
 	if e.seen || at <= e.at.Commit {

@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 )
 
-// Snapshot is the connector's part of a *snapshot.Reader.
+// Snapshot is the connector's view of a *snapshot.Reader.
 type Snapshot interface {
 	Left() int64
 	Batch(

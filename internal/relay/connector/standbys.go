@@ -47,8 +47,8 @@ func (r *reader) awaitStandbys(commit offsets.LSN, committed time.Time) error {
 	}
 }
 
-// stillHolds asks the stream's server whether its session has the slot. The stream itself notices a dead
-// server only while it is read from.
+// stillHolds asks the stream's server whether its session has the slot. The stream itself notices a dead server only
+// while it is read from.
 func (r *reader) stillHolds(s stream) error {
 	ctx, cancel := r.whileOpen(s)
 	defer cancel()

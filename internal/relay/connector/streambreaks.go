@@ -12,8 +12,8 @@ import (
 // WaitStream is the kind of the wait for a stream that breaks again and again before anything new comes.
 const WaitStream = "stream_breaks"
 
-// someBarren is how many streams in a row may break before anything new comes. A restart of the server in
-// the middle of a transaction looks like one.
+// someBarren is how many streams in a row may break before anything new comes. A restart of the server in the middle of
+// a transaction looks like one.
 const someBarren = 2
 
 // mark changes with each row that no stream has brought before, and with each move of the confirmed position. Repeated

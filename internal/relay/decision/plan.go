@@ -16,7 +16,7 @@ type View struct {
 	Waits     bool               // for the slot, which another instance holds
 	Halted    []*relay.HaltedRow // the rows at which it is halted
 	Confirmed lsn.LSN            // 0: not known, or rows are polled
-	// Process is set if several processes work for the relay: each knows only the rows at which itself is halted.
+	// Process is set if several processes work for the relay: each knows only the rows at which it is halted itself.
 	// The process lists its rows under this name.
 	Process string
 }
@@ -88,7 +88,7 @@ func (s *Steps) halts(rows []Decision, v View) {
 const (
 	// seenEvery is how often a process says that it is still halted at a row, if there are several.
 	seenEvery = 20 * time.Second
-	// abandoned is the time without that, after which the process no longer exists.
+	// abandoned is the time without that after which a process counts as gone.
 	abandoned = time.Minute
 )
 

@@ -27,7 +27,7 @@ const (
 	patience = 5 * time.Second
 )
 
-// Relay is the watch's part of a relay.
+// Relay is the watch's view of a relay.
 type Relay struct {
 	View   func() View
 	Decide func(relay.Decision) // about the row at which it is halted

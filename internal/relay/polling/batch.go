@@ -224,8 +224,8 @@ func (b *batch) held(is bool) {
 	}
 }
 
-// waited is for how long nothing makes progress: no row with the producer was acknowledged, or the next row
-// cannot go there.
+// waited is for how long nothing makes progress: no row with the producer was acknowledged, or the next row cannot go
+// there.
 func (b *batch) waited(now time.Time) (d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

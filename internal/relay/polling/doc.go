@@ -18,8 +18,7 @@
 // # Why nothing is lost or reordered
 //
 //  1. Rows are read by a statement that begins after the lock was acquired. In READ COMMITTED the statement sees the
-//     rows that the lane's previous holder has marked. A statement that took the lock itself would have a snapshot from
-//     before.
+//     marks of the lane's previous holder. A statement that took the lock itself would have a snapshot from before.
 //  2. There is no cursor. Unpublished rows are found by published_at IS NULL, from the beginning of the lane each
 //     time, so a transaction that commits late is found whatever its sequence or time.
 //  3. A row is marked only when Kafka has acknowledged its record, and only the very version that was read, by number

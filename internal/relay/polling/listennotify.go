@@ -99,8 +99,7 @@ func (r *Relay) listen(ctx context.Context) error {
 	return nil //nolint:nilerr // it ends with its context
 }
 
-// listenOnce listens until the connection breaks. It returns nil if this process's own notification does not
-// arrive.
+// listenOnce listens until the connection breaks. It returns nil if this process's own notification does not arrive.
 func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 	dsn, err := r.cfg.DSN()
 	if err != nil {

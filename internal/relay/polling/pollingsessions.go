@@ -53,9 +53,10 @@ type beside struct {
 // live reports whether a relay polls the table.
 func (b *beside) live() bool { return b.ready && (b.claimed || len(b.polled) > 0) }
 
-// A lane's lock is on two integers (objsubid 2), and every role may see it; a session's application_name, only its own
-// role and pg_read_all_stats (Postgres docs 27.2.3). A relay that has nothing to do looks every few seconds; a session
-// that has been idle for longer is a pooler's, kept from a relay that has ended, or a worker's beside others that look.
+// A lane's lock is on two integers (objsubid 2), and every role may see it; a session's application_name is visible to
+// its own role and pg_read_all_stats only (Postgres docs 27.2.3). A relay that has nothing to do looks every few
+// seconds; a session that has been idle for longer is a pooler's, kept from a relay that has ended, or a worker's
+// beside others that look.
 const besideSQL = `SELECT
   EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = $3::text
     AND NOT a.attisdropped)
@@ -125,8 +126,8 @@ func (b *beside) finding(t identifier.Table, published string) *preflight.Findin
 	return nil
 }
 
-// CheckBesideLog reports tables that are read from the log, or are to be, and polled too: it fails if a relay is
-// seen at work, and warns if one could be.
+// CheckBesideLog reports tables that are read from the log, or are to be, and polled too: it fails if a relay is seen
+// at work, and warns if one could be.
 func CheckBesideLog(ctx context.Context, dsn string, s Setup) []preflight.Finding {
 	out, _ := besideLog(ctx, dsn, s) // why the server does not answer, the other findings say
 	return out

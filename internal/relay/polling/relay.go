@@ -21,7 +21,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// producer is the relay's part of a kafka.Producer.
+// producer is the relay's view of a kafka.Producer.
 type producer interface {
 	Run(ctx context.Context) error
 	Produce(ctx context.Context, rec *router.Record, ticket uint64) error

@@ -107,7 +107,7 @@ func (s *statements) read(claimed []int, perLane int) string {
 
 // mark says that rows are in Kafka. Their addresses lead to them; one that is marked already, or was deleted, is left
 // alone. It has to be the very version that was read: another row by the same number, another one at its old address,
-// or a newer version of the row, is not in Kafka. The rows are listed by address, and the join keeps that
+// or a newer version of the row, is not the published one. The rows are listed by address, and the join keeps that
 // order: the rows of a page are written one after the other.
 func (s *statements) mark(rows []batchRow, indexes []int) string {
 	byAddress(rows, indexes)

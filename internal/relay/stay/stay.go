@@ -1,6 +1,6 @@
 // Package stay runs a relay again and again if an error that ends it does not end the process: an attempt after the
-// other, while the process is not ready and says why. Each attempt is like a restarted process: its relay is a
-// new one, and the relay before has ended completely, with its session in Postgres and its producer.
+// other, while the process is not ready and says why. Each attempt is like a restarted process: its relay is a new one,
+// and the relay before has ended completely, with its session in Postgres and its producer.
 package stay
 
 import (
