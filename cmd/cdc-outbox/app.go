@@ -19,17 +19,17 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 )
 
-// app is what the commands know of the world outside.
+// app is the commands' view of the world outside.
 type app struct {
 	stdin   io.Reader
 	stdout  io.Writer
 	stderr  io.Writer
 	environ []string
 
-	hungUp atomic.Pointer[func()] // what SIGHUP does; nil: what SIGTERM does
+	hungUp atomic.Pointer[func()] // SIGHUP's action; nil: SIGTERM's
 
 	began bool // a command's own work began: from there on errors are not about usage
-	// what the command has done, and what to do about the rest, for the operator who interrupts it; empty where it
+	// the command's result so far, and the remedy for the rest, for the operator who interrupts it; empty if it
 	// cannot tell
 	left string
 }
@@ -175,7 +175,7 @@ func terminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// fileOf is the file that a stream writes to, also where a status line is drawn in front of it.
+// fileOf is the file that a stream writes to, also if a status line is drawn in front of it.
 func fileOf(stream any) (*os.File, bool) {
 	if c, ok := stream.(clearing); ok {
 		stream = c.Writer

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 )
 
-// report is what check --json prints.
+// report is the output of check --json.
 type report struct {
 	OK       bool                `json:"ok"` // no finding fails
 	Findings []preflight.Finding `json:"findings"`

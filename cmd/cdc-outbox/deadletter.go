@@ -62,7 +62,7 @@ func fileFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "file", "", "take the letters from this file, which dead-letter export has written")
 }
 
-// openLetters reads the letters of the topic, or of the file where one is named.
+// openLetters reads the letters of the topic, or of the file if one is named.
 func (a *app) openLetters(ctx context.Context, c *config.Loaded, in, file string) (*letterbox.Box, error) {
 	producer, err := wiring.Kafka(c)
 	if err != nil {
@@ -163,7 +163,7 @@ func writeLetters(w io.Writer, entries []*deadletter.Entry, strange int, now tim
 	return err
 }
 
-// cell shortens what comes from a row, which may be of any length, and keeps it from moving the table.
+// cell shortens a value of a row, which may be of any length, and keeps it from moving the table.
 func cell(s string) string {
 	if s == "" {
 		return "-"

@@ -23,7 +23,7 @@ type retryFlags struct {
 	all bool
 }
 
-// check refuses what chooses no letters, or in two ways.
+// check refuses flags that choose no letters, or choose in two ways.
 func (o *retryFlags) check(args []string) error {
 	if o.all && (len(args) > 0 || len(o.Reasons) > 0) || len(args) > 0 && !o.IsEmpty() {
 		return fault.Usage("letters are chosen by ids, by --reason or by --all", "name one of the three")
@@ -168,7 +168,7 @@ leaves them out, and the number of open letters of a consumer goes down. Letters
 	return cmd
 }
 
-// unfinished is the error where the command failed for some letters.
+// unfinished is the error if the command failed for some letters.
 func unfinished(failed int, object, what string) error {
 	if failed == 0 {
 		return nil
@@ -191,7 +191,7 @@ func (a *app) printFailed(batch []*retry.Letter) (failed int) {
 	return failed
 }
 
-// printRetried says what became of each letter, and returns how many were not published.
+// printRetried prints each letter's result, and returns how many were not published.
 func (a *app) printRetried(batch []*retry.Letter, dryRun bool) (failed int) {
 	for _, r := range batch {
 		name := cell(r.Entry.Position) + " " + cell(r.Entry.ID)

@@ -18,8 +18,7 @@ func writeNext(b *strings.Builder, r fault.Remedy) {
 	console.Style{}.Remedy(b, "next: ", r)
 }
 
-// colourful reports whether to colour what goes to stdout (no-color.org: a variable NO_COLOR that is not empty forbids
-// it).
+// colourful reports whether to colour stdout (no-color.org: a variable NO_COLOR that is not empty forbids it).
 func (a *app) colourful() bool {
 	return terminal(a.stdout) && a.variable("NO_COLOR") == "" && a.variable("TERM") != "dumb"
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 )
 
-// interruption is the error of a command that was stopped by SIGINT or SIGTERM before its end. What was cut off, a
-// query or a read, has an error of its own that says nothing to the operator who pressed Ctrl-C. The exit code is 1.
+// interruption is the error of a command that was stopped by SIGINT or SIGTERM before its end. The call that was cut
+// off, a query or a read, has an error of its own that says nothing to the operator who pressed Ctrl-C. The exit code
+// is 1.
 type interruption struct {
 	command string
-	left    string // what it has done so far, and what running it again does
+	left    string // its result so far, and the effect of running it again
 	err     error
 }
 

@@ -15,8 +15,8 @@ func main() {
 }
 
 // interruptible returns a context that ends with the first SIGTERM or SIGINT, which asks for a graceful stop. The
-// second one ends the process at once: what was in flight is then repeated by the next start. SIGHUP counts as such a
-// signal until the command stays. A process that was started with SIGHUP ignored (nohup) goes on ignoring it.
+// second one ends the process at once: the records in flight are then repeated by the next start. SIGHUP counts as such
+// a signal until the command stays. A process that was started with SIGHUP ignored (nohup) goes on ignoring it.
 func (a *app) interruptible() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)

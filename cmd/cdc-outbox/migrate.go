@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/debezium/migrate"
 )
 
-// maxConnectorFile bounds what is read as a connector's configuration.
+// maxConnectorFile bounds a connector's configuration, in bytes.
 const maxConnectorFile = 4 << 20
 
 func (a *app) migrateCommand() *cobra.Command {
@@ -132,7 +132,7 @@ func (a *app) writeMigration(r *migrate.Report, o migrateOptions) error {
 	return err
 }
 
-// headings are the report's parts, with what is urgent last, where a terminal shows it.
+// headings are the report's parts, with the urgent part last, where a terminal shows it.
 var headings = []struct {
 	verdict migrate.Verdict
 	title   string

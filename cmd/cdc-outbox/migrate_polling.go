@@ -91,7 +91,7 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 	return a.cutOver(ctx, s, rows)
 }
 
-// planMigratePolling prints what there is to print: which rows are listed, only the slot's snapshot says.
+// planMigratePolling prints the known steps: which rows are listed, only the slot's snapshot says.
 func (a *app) planMigratePolling(ctx context.Context, s wiring.Target, rows setup.CutOverRows, own bool,
 	published string,
 ) error {

@@ -25,7 +25,7 @@ type pollingSetupOptions struct {
 	role                           string
 }
 
-// setupPolling prints or does what polling needs and is not there.
+// setupPolling prints or does the steps that polling still needs.
 func (a *app) setupPolling(ctx context.Context, c *config.Loaded, o pollingSetupOptions) error {
 	dsn, err := wiring.DSN(c)
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *app) teardownPolling(ctx context.Context, c *config.Loaded, o teardownO
 		func() error { _, err := polling.Remove(ctx, dsn, s, o.table); return err })
 }
 
-// statusPolling shows the backlog, which works also when no relay runs, and what a relay says at http.listen.
+// statusPolling shows the backlog, which works also when no relay runs, and a relay's answer at http.listen.
 func (a *app) statusPolling(ctx context.Context, c *config.Loaded, why, asJSON bool) error {
 	st, url, err := service.LookPolling(ctx, c)
 	switch {

@@ -57,7 +57,7 @@ row, or a row cannot become a record.`,
 	return cmd
 }
 
-// previewOptions are what rows are read and routed with.
+// previewOptions are the options for reading and routing rows.
 func previewOptions(c *config.Loaded) (preview.Options, error) {
 	db, err := wiring.NewTarget(c)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/prune"
 )
 
-// partitionLock is how long a try to drop an attached partition may wait where --lock-timeout is not given: every other
+// partitionLock is how long a try to drop an attached partition may wait if --lock-timeout is not given: every other
 // session that wants the table waits after it.
 const partitionLock = 250 * time.Millisecond
 
@@ -187,7 +187,7 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneFlags) error 
 	return err
 }
 
-// pruneLeaves is what an interrupted run has done. Of a transaction that was under way it is not known whether it was
+// pruneLeaves is an interrupted run's result. Of a transaction that was under way it is not known whether it was
 // committed.
 func pruneLeaves(report []*prune.Table) string {
 	var rows, partitions int64
@@ -248,7 +248,7 @@ func (a *app) verifyArchive(ctx context.Context, dir string) error {
 	return nil
 }
 
-// prunedBy is the column that says what may be deleted; empty where the slot does.
+// prunedBy is the column that says which rows may be deleted; empty if the slot does.
 func prunedBy(c *config.Loaded) (string, error) {
 	switch {
 	case c.Source != config.SourcePolling:

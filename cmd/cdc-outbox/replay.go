@@ -175,7 +175,7 @@ func newRunID() string {
 	return time.Now().UTC().Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:8])
 }
 
-// replayLeaves is what an interrupted run has done.
+// replayLeaves is an interrupted run's result.
 func replayLeaves(r *replay.Report, resume string) string {
 	done := "Published so far: " + human.Counted(r.Rows, "row", "rows") + ". "
 	switch {
@@ -208,7 +208,7 @@ func (a *app) printReplay(r *replay.Report, asJSON bool) error {
 	return err
 }
 
-// needTables refuses what reads tables where there are none: a message that was emitted is in no table.
+// needTables refuses a command that reads tables if there are none: a message that was emitted is in no table.
 func needTables(s wiring.Target, command string) error {
 	if len(s.Admin.Tables) > 0 {
 		return nil

@@ -67,7 +67,7 @@ const (
 	sinkStdout = "stdout"
 )
 
-// logFormat is the configured one; auto depends on what stderr is.
+// logFormat is the configured one; auto depends on whether stderr is a terminal.
 func (a *app) logFormat(c *config.Loaded) string {
 	switch {
 	case c.Log.Format != telemetry.FormatAuto:
@@ -85,7 +85,7 @@ func (a *app) stay(log *zap.Logger) {
 	a.hungUp.Store(&ignore)
 }
 
-// options are what a process that stays is built from.
+// options are a staying process's configuration, build and logger.
 func (a *app) options(c *config.Loaded, log *zap.Logger) service.Options {
 	return service.Options{Config: c, Build: build.Of(version), Logger: log}
 }

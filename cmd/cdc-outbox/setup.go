@@ -63,7 +63,7 @@ With source: polling it adds the columns, the index and, where polling.notify is
 	return cmd
 }
 
-// planSetup prints what setup would do. Without a server it prints what an empty database needs: the person who asks
+// planSetup prints the steps of setup. Without a server it prints the steps for an empty database: the person who asks
 // for the SQL may not be able to connect.
 func (a *app) planSetup(ctx context.Context, c *config.Loaded, admin setup.Config) error {
 	dsn, err := wiring.DSN(c)

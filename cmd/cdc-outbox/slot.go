@@ -148,14 +148,14 @@ func (a *app) slotChange(cmd *cobra.Command) (wiring.Target, error) {
 	return s, err
 }
 
-// sayLost says what would be lost, and refuses unless that is meant.
+// sayLost reports the events that would be lost, and refuses unless that is meant.
 func (a *app) sayLost(ctx context.Context, s wiring.Target, to string, lose bool) error {
 	r, err := setup.ReportSlot(ctx, s.DSN, s.Admin)
 	if err != nil {
 		return err
 	}
 	if err := r.Foreign(); err != nil {
-		return err // nor is it this command's business to decode what is in it
+		return err // nor is it this command's business to decode its content
 	}
 	switch {
 	case to == "" && !r.Exists:

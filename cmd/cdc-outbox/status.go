@@ -80,7 +80,7 @@ func (a *app) status(ctx context.Context, c *config.Loaded, o *statusFlags) erro
 	var perr error
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err() // what could not be learnt for that reason says nothing of the slot
+		return ctx.Err() // a question that the stop cut off says nothing of the slot
 	case o.url != "" && err != nil:
 		return err
 	case o.why && o.asJSON:
@@ -100,11 +100,11 @@ func (a *app) status(ctx context.Context, c *config.Loaded, o *statusFlags) erro
 
 const (
 	watchEvery = 2 * time.Second
-	// clearScreen goes to the upper left corner and erases what follows (ECMA-48: CUP, ED).
+	// clearScreen goes to the upper left corner and erases the rest (ECMA-48: CUP, ED).
 	clearScreen = "\x1b[H\x1b[2J"
 )
 
-// watchStatus shows the status until ctx ends. What cannot be asked is shown, and asked again.
+// watchStatus shows the status until ctx ends. A failed question is shown, and asked again.
 func (a *app) watchStatus(ctx context.Context, c *config.Loaded, url string) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()

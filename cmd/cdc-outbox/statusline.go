@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// terminalWidth is the number of columns, 0 where the stream is not a terminal.
+// terminalWidth is the number of columns, 0 if the stream is not a terminal.
 func terminalWidth(stream io.Writer) int {
 	f, ok := fileOf(stream)
 	if !ok {
@@ -28,7 +28,7 @@ type statusLine struct {
 	drawn bool
 }
 
-// drawOn makes the status line of a's stderr, one for all reporters, and lets what a prints clear it first.
+// drawOn makes the status line of a's stderr, one for all reporters, and lets a's other output clear it first.
 func drawOn(a *app, width int) *statusLine {
 	if c, ok := a.stderr.(clearing); ok {
 		return c.line

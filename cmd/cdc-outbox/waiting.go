@@ -8,11 +8,11 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 )
 
-// patience is for how long a command is silent about what it waits for. A broker that is down is waited for half a
-// minute, in which a person thinks that the command hangs.
+// patience is for how long a command is silent about its wait. A broker that is down is waited for half a minute, in
+// which a person thinks that the command hangs.
 const patience = 2 * time.Second
 
-// progress shows on stderr what an engine reports: on a terminal in one line that is drawn again and again, elsewhere
+// progress shows on stderr an engine's reports: on a terminal in one line that is drawn again and again, elsewhere
 // in a line every few seconds.
 func (a *app) progress() progress.Reporter {
 	r := &onStderr{app: a, every: 5 * time.Second}
@@ -24,7 +24,7 @@ func (a *app) progress() progress.Reporter {
 
 type onStderr struct {
 	*app
-	line  *statusLine // nil where stderr is not a terminal
+	line  *statusLine // nil if stderr is not a terminal
 	every time.Duration
 	meter progress.Meter
 	shown time.Time
@@ -32,8 +32,8 @@ type onStderr struct {
 
 func (a *onStderr) Say(line string) { fmt.Fprintln(a.stderr, line) }
 
-// Step shows the first step, and then no more than one in a while: a log is not to be flooded. What is complete at its
-// first step is not worth a line.
+// Step shows the first step, and then no more than one in a while: a log is not to be flooded. Work that is complete at
+// its first step is not worth a line.
 func (a *onStderr) Step(s progress.Step) {
 	now := time.Now()
 	if now.Sub(a.shown) < a.every {
@@ -50,7 +50,7 @@ func (a *onStderr) Step(s progress.Step) {
 	a.shown = now
 }
 
-// Wait says what the command waits for once it lasts. What is said stays said until there was nothing to wait for.
+// Wait names the command's wait once it lasts, and again only after there was nothing to wait for.
 func (a *onStderr) Wait(wait progress.Wait) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {

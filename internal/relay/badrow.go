@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Policy is what happens to a bad row: one that cannot be published as it is. The words are the configuration's.
+// Policy is the treatment of a bad row: one that cannot be published as it is. The words are the configuration's.
 type Policy string
 
 // The policies.
@@ -22,10 +22,10 @@ const (
 	Skip       Policy = "skip"        // count it, log it by id and position, and continue
 )
 
-// Policies are the policies by what is wrong with a row.
+// Policies are the policies by the row's fault.
 type Policies struct {
 	Default Policy                  // empty: Halt
-	Groups  map[router.Group]Policy // where a group has a policy of its own
+	Groups  map[router.Group]Policy // for groups with a policy of their own
 }
 
 // For is the policy for a reason.
@@ -36,14 +36,14 @@ func (p Policies) Of(g router.Group) Policy { return cmp.Or(p.Groups[g], p.Defau
 
 // HaltedRow is a row at which a source halts.
 type HaltedRow struct {
-	Table    string    `json:"table,omitempty"` // where rows are polled
+	Table    string    `json:"table,omitempty"` // if rows are polled
 	Position string    `json:"position"`        // commit LSN and index within the transaction, or the sequence number
-	LSN      string    `json:"lsn,omitempty"`   // commit LSN as Postgres prints it, where rows come from the log
+	LSN      string    `json:"lsn,omitempty"`   // commit LSN as Postgres prints it, if rows come from the log
 	EventID  string    `json:"event_id"`
 	Reason   string    `json:"reason"`
 	Message  string    `json:"message"`
 	Next     string    `json:"next"`
-	Commands []string  `json:"commands,omitempty"` // what to paste for the next step
+	Commands []string  `json:"commands,omitempty"` // to paste for the next step
 	Since    time.Time `json:"since"`
 }
 
@@ -58,10 +58,10 @@ const (
 // BadRow is a row that was dead-lettered or skipped, for /status. It names the row and holds nothing of it.
 type BadRow struct {
 	EventID string    `json:"event_id"`
-	Type    string    `json:"event_type,omitempty"` // where it is known
+	Type    string    `json:"event_type,omitempty"` // if it is known
 	Action  Policy    `json:"action"`               // dead_letter or skip
 	Reason  string    `json:"reason"`               // one word of a closed list
-	Topic   string    `json:"topic,omitempty"`      // the topic it was meant for, where it had a topic
+	Topic   string    `json:"topic,omitempty"`      // the topic it was meant for, if any
 	LSN     string    `json:"lsn"`                  // of its commit
 	At      time.Time `json:"at"`
 }
@@ -72,7 +72,7 @@ type BadRows struct {
 	rows []BadRow // the oldest first
 }
 
-// Add keeps a row and drops the oldest one where there are enough.
+// Add keeps a row and drops the oldest one if there are enough.
 func (b *BadRows) Add(row BadRow) {
 	row.EventID, row.Type, row.Topic = clipped(row.EventID), clipped(row.Type), clipped(row.Topic)
 	b.mu.Lock()
@@ -104,7 +104,7 @@ func clipped(text string) string {
 	return text[:cut] + "…"
 }
 
-// Decision is what an operator decided about one halted row.
+// Decision is an operator's decision about one halted row.
 type Decision struct {
 	ID       int64
 	Position string

@@ -23,7 +23,7 @@ func Storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\x00", "�")
 }
 
-// shell quotes a word for a shell where it needs that.
+// shell quotes a word for a shell if it needs that.
 func shell(word string) string {
 	quoted := ""
 	plain := word != ""

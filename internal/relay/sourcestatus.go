@@ -6,7 +6,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
-// Account is what a source knows of itself, as far as it takes to say why rows wait and which alerts fire.
+// Account is a source's knowledge of itself, as far as it takes to say why rows wait and which alerts fire.
 type Account struct {
 	State  State
 	Waits  []fault.Wait // oldest first
@@ -36,18 +36,18 @@ type Growth struct {
 	Commands []string  `json:"commands,omitempty"`
 }
 
-// MaxCounted is where the count of a backlog ends: it must cost the same however large the backlog is.
+// MaxCounted limits the count of a backlog: the count must cost the same however large the backlog is.
 const MaxCounted = 100_000
 
-// Backlog is what is not published yet.
+// Backlog are the rows that are not published yet.
 type Backlog struct {
 	Rows int64 `json:"rows"` // MaxCounted means at least so many
-	// age of the oldest row; null where no timestamp is mapped or there is none
+	// age of the oldest row; null if no timestamp is mapped or there is no row
 	Oldest *float64  `json:"oldest_seconds"`
 	At     time.Time `json:"at"`
 }
 
-// Seconds is the age of the oldest row when it was looked at, 0 where there was none. It does not keep counting: by now
+// Seconds is the age of the oldest row when it was looked at, 0 if there was none. It does not keep counting: by now
 // that row may be published.
 func (b *Backlog) Seconds() float64 {
 	if b.Oldest == nil {

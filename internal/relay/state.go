@@ -6,7 +6,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
-// StateName is what a source does right now.
+// StateName is a source's present activity.
 type StateName string
 
 // The states. A source has the states that it can be in.
@@ -37,7 +37,7 @@ type Pause struct {
 // Unread begins the reason of a relay that reads nothing, since it cannot look up whether it is paused.
 const Unread = "operators' decisions cannot be read, and one of them may be a pause: "
 
-// State is what a relay is in while the pause lasts.
+// State is the relay's state while the pause lasts.
 func (p *Pause) State() State {
 	if p.Unread != nil {
 		why, remedy := fault.Split(p.Unread)
@@ -55,8 +55,8 @@ func (p *Pause) State() State {
 type State struct {
 	Name     StateName `json:"name"`
 	Reason   string    `json:"reason,omitempty"`   // one sentence
-	Next     string    `json:"next,omitempty"`     // the next step for a person, where there is one
-	Commands []string  `json:"commands,omitempty"` // what to paste for it
+	Next     string    `json:"next,omitempty"`     // the next step for a person, if there is one
+	Commands []string  `json:"commands,omitempty"` // to paste for it
 	Since    time.Time `json:"since"`
 }
 
@@ -82,7 +82,7 @@ func (s State) To(next State, now time.Time) State {
 	return next
 }
 
-// Window is the in-flight window: what was read and is not acknowledged.
+// Window is the in-flight window: the records that were read and are not acknowledged.
 type Window struct {
 	Records    int   `json:"records"`
 	Bytes      int64 `json:"bytes"`

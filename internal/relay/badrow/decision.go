@@ -9,8 +9,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// Held lists the rows whose records Kafka refuses, as far as the producer is in trouble with them now. The
-// position is empty where it is not known which row it is: nothing can be decided about it then.
+// Held lists the rows whose records Kafka refuses, as far as the producer is in trouble with them now. The position is
+// empty if it is not known which row it is: nothing can be decided about it then.
 func (h *Handler) Held(troubles []kafka.Trouble) (rows []*relay.HaltedRow) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -26,7 +26,7 @@ func (h *Handler) Held(troubles []kafka.Trouble) (rows []*relay.HaltedRow) {
 	return rows
 }
 
-// Decide hands over what an operator decided about a row whose record Kafka refuses. It is applied when the record is
+// Decide hands over an operator's decision about a row whose record Kafka refuses. It is applied when the record is
 // refused the next time, within seconds.
 func (h *Handler) Decide(d relay.Decision) {
 	h.mu.Lock()
@@ -39,7 +39,7 @@ func (h *Handler) Decide(d relay.Decision) {
 	}
 }
 
-// decision takes what was decided about the record that is refused again.
+// decision takes the decision about the record that is refused again.
 func (h *Handler) decision(object string, row Row) (relay.Decision, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *heldRecord) offer(t *kafka.Trouble) {
 	t.Commands = slices.Concat(t.Commands, pass.Commands)
 }
 
-// rowOf is the position of a row, of the log or of a table, empty where it is only known which transaction it is of.
+// rowOf is the position of a row, of the log or of a table, empty if only its transaction is known.
 func rowOf(position []byte) string {
 	first, rest, found := strings.Cut(string(position), "-")
 	if !found || len(first) != 16 && first+"-" != SequencePrefix || rest == "" {

@@ -16,16 +16,16 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Row is what is known of a bad row, without anything of its payload.
+// Row holds the facts about a bad row, without anything of its payload.
 type Row struct {
 	EventID  string
 	Reason   router.Reason
-	Topic    string // the topic it was meant for, where it had a topic
+	Topic    string // the topic it was meant for, if it had a topic
 	Cause    string // the error in words
 	Position []byte // as in the record's header, or the sequence number
-	LSN      string // of the commit, where rows come from the log
-	Table    string // where rows are polled
-	Decided  string // who decided about this row, where the policy did not
+	LSN      string // of the commit, if rows come from the log
+	Table    string // if rows are polled
+	Decided  string // who decided about this row, if the policy did not
 }
 
 // OfRouter is the row that the router could not turn into a record.
@@ -41,7 +41,7 @@ func OfRecord(rec *router.Record, err *kafka.RefusedError) Row {
 	}
 }
 
-// Detail is what the dead letter says of the error.
+// Detail is the dead letter's text of the error.
 func Detail(err *router.RowError) string {
 	if err.Column != "" {
 		return "column " + err.Column + ": " + err.Detail
@@ -49,7 +49,7 @@ func Detail(err *router.RowError) string {
 	return err.Detail
 }
 
-// Remedy says what to do about a record that its topic cannot take; goesOn says what continues then.
+// Remedy is the remedy for a record that its topic cannot take; goesOn names the work that continues then.
 func Remedy(err *kafka.RefusedError, goesOn string) string {
 	if err.Reason == kafka.NoPartition {
 		return fmt.Sprintf("Correct what writes the partition column. To pass over the row: restart with "+
@@ -84,10 +84,10 @@ type Handler struct {
 	latest                relay.BadRows
 
 	mu   sync.Mutex
-	held map[string]heldRecord // by what the producer calls the partition: the record that waits at its head
+	held map[string]heldRecord // by the producer's name of the partition: the record that waits at its head
 }
 
-// Register makes the counters of what may happen, so that their first increment is seen.
+// Register makes the counters of possible events, so that their first increment is seen.
 func (h *Handler) Register() {
 	for _, reason := range router.Reasons() {
 		h.Metrics.MayFail(string(reason))

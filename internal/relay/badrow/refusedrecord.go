@@ -18,12 +18,12 @@ type heldRecord struct {
 	id, lsn      string
 	position     string // of the row; empty: not known, or it is a letter
 	bytes, limit int
-	decided      *relay.Decision // what an operator decided about it
+	decided      *relay.Decision // an operator's decision about it
 }
 
 // Refused applies the policy to a record that a broker refuses after it was taken: the topic's limit was not known, or
-// was lowered meanwhile. The row is no longer in memory, so the letter is built from the record. letter is what the
-// source knows of the record's row, lsn the LSN of its commit, empty where there is none.
+// was lowered meanwhile. The row is no longer in memory, so the letter is built from the record. letter holds the
+// source's facts about the record's row, lsn the LSN of its commit, empty if there is none.
 func (h *Handler) Refused(r kafka.Refusal, rec *router.Record, letter *deadletter.Case, lsn string) kafka.Resolution {
 	if r.Topic == h.Letters.Topic && deadletter.IsLetter(r.Headers) { // an event's own headers may have any name
 		if smaller, ok := deadletter.Shrink(rec); ok {
@@ -79,7 +79,7 @@ func (h *Handler) holdPartition(r kafka.Refusal, letter *deadletter.Case, record
 	return kafka.Resolution{Action: kafka.Hold}
 }
 
-// partitionOf is what the producer calls the partition.
+// partitionOf is the producer's name of the partition.
 func partitionOf(r kafka.Refusal) string { return fmt.Sprintf("partition %s/%d", r.Topic, r.Partition) }
 
 func refusalFields(r kafka.Refusal, letter *deadletter.Case, lsn string) []zap.Field {

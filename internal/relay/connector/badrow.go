@@ -55,8 +55,8 @@ func (r *reader) applyPolicy(row outboxRow, err error) error {
 	return r.deadLetter(row, r.c.cfg.DeadLetters.Letter(k, time.Now()), bad)
 }
 
-// decision waits for what an operator decides about the row. A row of the snapshot is not waited for here: it is
-// read again when there is a decision.
+// decision waits for an operator's decision about the row. A row of the snapshot is not waited for here: it is read
+// again when there is a decision.
 func (r *reader) decision(bad badrow.Row) (relay.Decision, error) {
 	if !r.snapshot {
 		return r.awaitDecision(bad)

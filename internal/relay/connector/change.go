@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// OnChange is what happens at a change of the outbox that is not an event: an UPDATE or a TRUNCATE.
+// OnChange is the reaction to a change of the outbox that is not an event: an UPDATE or a TRUNCATE.
 type OnChange string
 
 const (
@@ -54,13 +54,13 @@ var (
 	}
 )
 
-// warnings remember, for one kind of change, what was logged.
+// warnings remember the last warning about one kind of change.
 type warnings struct {
 	at   time.Time
 	more uint64 // since
 }
 
-// changed takes what was done to the outbox besides inserting. It has no index in its transaction: whether the
+// changed takes a change of the outbox other than an INSERT. It has no index in its transaction: whether the
 // publication sends it must not move the positions of the rows after it.
 func (r *reader) changed(m *pgoutput.Message) error {
 	kind, seen := &updated, &r.changes[0]
@@ -101,7 +101,7 @@ func (r *reader) changed(m *pgoutput.Message) error {
 	return nil
 }
 
-// changedOutbox is the outbox that the change is about, nil where it is about other tables.
+// changedOutbox is the outbox that the change is about, nil if it is about other tables.
 func (r *reader) changedOutbox(m *pgoutput.Message) (*pgoutput.Relation, error) {
 	one := [1]*pgoutput.Relation{m.Relation}
 	tables := one[:]
@@ -140,7 +140,7 @@ func (r *reader) haltAtChange(kind *change, rel *pgoutput.Relation, m *pgoutput.
 	return errHalted
 }
 
-// changedID is the id of the row that was updated, where the server sent it.
+// changedID is the id of the row that was updated, if the server sent it.
 func (r *reader) changedID(rel *pgoutput.Relation, m *pgoutput.Message) string {
 	i := rel.Column(r.c.cfg.DeadLetters.Columns.ID)
 	if m.Kind != pgoutput.KindUpdate || i < 0 || i >= len(m.Tuple) || m.Tuple[i].Kind != pgoutput.Text {

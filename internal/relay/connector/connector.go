@@ -25,14 +25,14 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Config is what a Connector needs. Zero durations and sizes take the defaults named.
+// Config is a Connector's configuration. Zero durations and sizes take the defaults named.
 type Config struct {
 	Replication replication.Config // Confirmed, OnIdentity and OnState are set by the connector
 	Kafka       kafka.Config       // Owned and the callbacks are set by the connector
 	Router      router.Router      // required; used by one goroutine only
 
 	Policies    relay.Policies     // for bad rows
-	DeadLetters deadletter.Builder // required where a policy is DeadLetter
+	DeadLetters deadletter.Builder // required if a policy is DeadLetter
 
 	// Snapshot opens the rows that were in the outbox when the slot was made; nil, or a nil answer: there are none to
 	// publish.
@@ -73,7 +73,7 @@ type Connector struct {
 	moved    chan struct{}       // capacity 1: an acknowledgement came
 	pausing  atomic.Bool         // the reader waits between transactions for Kafka
 	fenced   chan struct{}       // capacity 1: another instance has fenced this one
-	decided  chan relay.Decision // capacity 1: what an operator decided about the halted row
+	decided  chan relay.Decision // capacity 1: the operator's decision about the halted row
 	switched chan struct{}       // capacity 1: a pause began or ended
 	failure  chan error          // holds the first error of a callback, which has no caller to return it to
 
@@ -150,7 +150,7 @@ func New(cfg Config) (*Connector, error) {
 }
 
 // Run relays until ctx ends, then drains: it reads to the end of the open transaction, waits for the acknowledgements,
-// confirms them to the slot and returns nil. What is not done within DrainLimit is left to the next start, which
+// confirms them to the slot and returns nil. Work that is not done within DrainLimit is left to the next start, which
 // repeats it. It returns a *fault.Error when it cannot go on.
 func (c *Connector) Run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))

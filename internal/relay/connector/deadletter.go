@@ -120,7 +120,7 @@ func (r *reader) setAside(row outboxRow, rec *router.Record, refused *kafka.Refu
 }
 
 // waitAt halts at a record that its topic does not take. It returns after a while, and the caller tries again, or with
-// what an operator has decided about the row.
+// the operator's decision about the row.
 func (r *reader) waitAt(row outboxRow, bad badrow.Row, refused *kafka.RefusedError) (*relay.Decision, error) {
 	since, pass := time.Now(), relay.PassRemedy(bad.EventID, string(r.position))
 	r.c.mu.Lock()

@@ -13,10 +13,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 )
 
-// Decide hands over what an operator decided about the row at which the connector is halted. A decision about any other
+// Decide hands over an operator's decision about the row at which the connector is halted. A decision about any other
 // row is dropped. It is safe for concurrent use, and may be called again and again.
 func (c *Connector) Decide(d relay.Decision) {
-	c.badRows.Decide(d) // where its record was refused; it may be read again all the same
+	c.badRows.Decide(d) // if its record was refused; it may be read again all the same
 	select {
 	case <-c.decided: // an earlier one that the reader did not need
 	default:
@@ -57,11 +57,11 @@ func (c *Connector) Halted() (all []*relay.HaltedRow, holds bool) {
 // WaitsForSlot reports whether another instance holds the slot.
 func (c *Connector) WaitsForSlot() bool { return c.waitsForSlot() }
 
-// Confirmed is up to where everything is in Kafka.
+// Confirmed is the LSN up to which everything is in Kafka.
 func (c *Connector) Confirmed() lsn.LSN { return c.confirmed() }
 
 // obeyPause waits while a pause lasts or until a stop is asked for. A stop reads an open transaction to its end, also
-// where the pause began within it.
+// if the pause began within it.
 func (r *reader) obeyPause(s stream) error {
 	if r.c.paused.Load() == nil || r.c.isStopping() && r.tracker.Open() {
 		return nil
@@ -72,7 +72,8 @@ func (r *reader) obeyPause(s stream) error {
 	return nil
 }
 
-// awaitResume keeps the reader from reading while a pause lasts. What was read is sent and confirmed meanwhile.
+// awaitResume keeps the reader from reading while a pause lasts. Records that were read are sent and confirmed
+// meanwhile.
 func (r *reader) awaitResume(s stream) error {
 	c := r.c
 	p := c.paused.Load()

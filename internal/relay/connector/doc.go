@@ -13,13 +13,14 @@
 //     took has to be given up, however long Kafka takes no record.
 //  2. A lost stream does not disturb tracker and producer. The next stream starts at Confirmed, and the tracker knows
 //     which of the repeated rows the producer already has.
-//  3. When the positions lose their meaning, or the slot was lost, the reader gives up what Kafka has not acknowledged
-//     and rewinds the tracker to the slot's own position. Acknowledgements of the session before do not count.
+//  3. When the positions lose their meaning, or the slot was lost, the reader gives up the rows that Kafka has not
+//     acknowledged and rewinds the tracker to the slot's own position. Acknowledgements of the session before do not
+//     count.
 //  4. A position counts in the log that it was taken from only. A stream that starts on the word of one has to show the
 //     transaction there, before anything is confirmed on it.
 //
-// With exactly-once delivery the producer keeps the position of what is committed in Kafka, and gives it back when it
-// has begun: rows up to it are acknowledged without being produced. Kafka's transactions end where Postgres'
+// With exactly-once delivery the producer keeps the position up to which rows are committed in Kafka, and gives it back
+// when it has begun: rows up to it are acknowledged without being produced. Kafka's transactions end where Postgres'
 // transactions do, except that a transaction that does not fit into the window, waits at a topic that is missing, or is
 // halted at a bad row, is committed in parts.
 //
@@ -39,17 +40,17 @@
 //     moved it, one after a promotion, and one after Kafka has fenced us.
 //  4. A stream that follows a mere interruption asks Kafka whether our epoch is still the highest, with that epoch, so
 //     that the question itself cannot fence anything (Producer.Keep). Then nothing is given up and nothing repeated.
-//  5. Nothing is confirmed before Begin or that question has an answer: what we had acknowledged may be followed in
-//     Kafka by an earlier part of it, which another instance sent before it died. Then the slot stays where it is, and
-//     all of it is sent again.
+//  5. Nothing is confirmed before Begin or that question has an answer: the rows acknowledged to us may be followed in
+//     Kafka by an earlier part of them, which another instance sent before it died. Then the slot stays where it is,
+//     and all of it is sent again.
 //  6. An instance that loses the slot, or learns from Kafka that it was fenced, gives up at once whatever is not
 //     acknowledged. All of it comes after the slot's position, so the next holder sends it.
 //
 // The interleavings, and the rule that each relies on:
 //
-//   - A loses its session, B takes the slot, A still has a full window: A finds the slot held and gives up (6). What it
-//     had on the wire is refused in each partition where B has written, and otherwise lies in front of what B will
-//     write: a rewind.
+//   - A loses its session, B takes the slot, A still has a full window: A finds the slot held and gives up (6). A
+//     record that it had on the wire is refused in each partition to which B has written, and otherwise lies in front
+//     of the records that B will write: a rewind.
 //   - A is frozen with records in hand and wakes after B took over: the same, by Kafka alone.
 //   - A is interrupted, B takes the slot, publishes and dies without having moved it, A gets it back: Kafka answers
 //     that B has begun, so A confirms nothing, gives up, rewinds and begins (4, 5, 3). Without the question B, if it
@@ -63,12 +64,12 @@
 //     waits for is not used.
 //   - Three instances: nothing above depends on which of the others had the slot, or how many did.
 //   - A slot that our own broken session still holds, until the server notices: it is not lost, we wait for it (4).
-//   - Exactly once: a fenced instance can commit nothing. What the next one skips is the position that it reads after
-//     its Begin, and so after the last commit of any other.
+//   - Exactly once: a fenced instance can commit nothing. The next one skips rows up to the position that it reads
+//     after its Begin, and so after the last commit of any other.
 //   - A connector on a clone of the database, with the same Kafka: each fences the other while both hold their own
 //     slot. The difference to all of the above is that our session still holds the slot when we are fenced, which
 //     the server is asked then. An instance that was frozen within Begin causes this once; five times in a row need an
 //     operator.
 //
-// Where the user has no right to the transactional id, none of this holds at the broker, and rule 6 is all there is.
+// If the user has no right to the transactional id, none of this holds at the broker, and rule 6 is all there is.
 package connector

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
-// covered is how far an earlier instance has committed the rows to Kafka, where one has.
+// covered is how far an earlier instance has committed the rows to Kafka, if one has.
 type covered struct {
 	any      bool
 	upTo     offsets.Position
@@ -36,8 +36,8 @@ var errStopping = errors.New("stopping")
 // After a stream that only broke it asks Kafka whether its epoch is still the highest, which disturbs nothing: another
 // instance may have had the slot in between without having moved it.
 //
-// Only then may the stream confirm anything. What was acknowledged before an interruption may be followed in Kafka by
-// an earlier part of it, which another instance has sent before it died: the slot has to stay where it is.
+// Only then may the stream confirm anything. Rows acknowledged before an interruption may be followed in Kafka by an
+// earlier part of them, which another instance has sent before it died: the slot has to stay where it is.
 func (r *reader) fence(s stream) error {
 	err := r.takeOver(s)
 	if err == nil && !r.expected.pending {
@@ -105,7 +105,7 @@ func (r *reader) whileOpen(s stream) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(); <-over }
 }
 
-// ended says what the end of a wait for Kafka means.
+// ended judges the end of a wait for Kafka.
 func (r *reader) ended(s stream, err error) error {
 	switch {
 	case err == nil || !errors.Is(err, context.Canceled) || r.c.life.Err() != nil:
@@ -117,7 +117,7 @@ func (r *reader) ended(s stream, err error) error {
 	return err
 }
 
-// adopt decides what the stored position means for this stream.
+// adopt applies the stored position to this stream.
 func (r *reader) adopt(id replication.Identity, stored kafka.Stored) error {
 	pos := stored.Position.Position
 	fields := []zap.Field{

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// stream is what the reader needs of a replication.Stream.
+// stream is the reader's view of a replication.Stream.
 type stream interface {
 	Receive() (*pgoutput.Message, error)
 	Interrupt()
@@ -27,8 +27,7 @@ type stream interface {
 	Past(ctx context.Context, at lsn.LSN) (bool, error)
 }
 
-// keeper keeps what is to be known about the slot outside of Postgres, where the producer has no transactions to do it
-// with.
+// keeper keeps the slot's checkpoint outside of Postgres, if the producer has no transactions to keep it with.
 type keeper interface {
 	Run(ctx context.Context) error
 	Fetch(ctx context.Context, group string) (kafka.Stored, bool, error)
@@ -36,7 +35,7 @@ type keeper interface {
 	NotAllowed(group string)
 }
 
-// producer is what the connector needs of a kafka.Producer: ordered per partition, nothing kept of the record after
+// producer is the connector's view of a kafka.Producer: ordered per partition, nothing kept of the record after
 // ProduceAt returns, each ticket acknowledged once or counted by Abandon. Mark, Commit and Full are about transactions.
 type producer interface {
 	Run(ctx context.Context) error

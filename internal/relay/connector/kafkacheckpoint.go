@@ -33,8 +33,8 @@ func (c *Connector) group(systemID string) string {
 	return kafka.TransactionalID(systemID, c.cfg.Replication.Slot)
 }
 
-// compare relates the server to what Kafka has kept of the slot, before anything is published or confirmed. stored is
-// the producer's word, where that has transactions.
+// compare relates the server to the checkpoint that Kafka keeps of the slot, before anything is published or confirmed.
+// stored is the producer's checkpoint, if that has transactions.
 func (r *reader) compare(ctx context.Context, s stream, id replication.Identity, stored kafka.Stored) error {
 	c := r.c
 	group := c.group(id.SystemID)
@@ -62,7 +62,7 @@ func (r *reader) compare(ctx context.Context, s stream, id replication.Identity,
 }
 
 // compareAgain is for a stream that was only interrupted. With transactions Kafka has shown that no other instance was
-// at work, so what this process itself knows is all there is.
+// at work, so this process's own mark is the latest.
 func (r *reader) compareAgain(ctx context.Context, s stream, id replication.Identity) error {
 	c := r.c
 	if c.keeper != nil {

@@ -53,7 +53,7 @@ func (r *reader) isForeign(rel *pgoutput.Relation) bool {
 	return true
 }
 
-// configured takes every table for configured where nothing is named.
+// configured takes every table for configured if none is named.
 func (r *reader) configured(rel *pgoutput.Relation) bool {
 	for _, t := range r.c.cfg.Replication.Tables {
 		if t.Schema == rel.Namespace && t.Name == rel.Name {

@@ -13,11 +13,11 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
-// tenure is what this instance knows of its right to publish, which it has while it holds the slot and its epoch in
+// tenure is this instance's knowledge of its right to publish, which it has while it holds the slot and its epoch in
 // Kafka is the highest. Only the goroutine of the source touches it, which is the reader's too.
 type tenure struct {
 	begun  bool // the epoch is ours, and was when the slot was
-	lost   bool // what was handed out is given up, and the tracker has to be rewound
+	lost   bool // the records handed out are given up, and the tracker has to be rewound
 	pid    uint32
 	fences fights
 }
@@ -32,7 +32,7 @@ type fights struct {
 
 const (
 	fightsTooMany = 5
-	// fightsForget: what lies this far back has nothing to do with the present.
+	// fightsForget: a fight this far back has nothing to do with the present.
 	fightsForget = 10 * time.Minute
 )
 
@@ -94,8 +94,8 @@ func (c *Connector) onFenced() {
 	}
 }
 
-// fencedOff ends a stream whose rows Kafka does not take from this instance. Where the slot is ours all the same, the
-// next stream begins again; where it is not, it waits for the slot.
+// fencedOff ends a stream whose rows Kafka does not take from this instance. If the slot is ours all the same, the
+// next stream begins again; if it is not, it waits for the slot.
 func (r *reader) fencedOff(s stream) error {
 	c := r.c
 	if c.isStopping() {

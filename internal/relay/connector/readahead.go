@@ -4,20 +4,20 @@ import "time"
 
 // The reader's lead is how much it has taken from the server that Kafka has not acknowledged. A larger one only waits
 // in memory, as long as Kafka always has something to do. So the reader begins with a small part of the window, and
-// takes more where it spends its time waiting: with brokers that are far away, or slow.
+// takes more if it spends its time waiting: with brokers that are far away, or slow.
 const (
 	// leastShare is the part of the window that the lead begins with. A sixteenth of the default is 2 MiB: 25 ms at
 	// 80 MB/s.
 	leastShare = 16
-	// leastShareTransactions is the same where Kafka acknowledges by whole transactions, of which there are two: one
+	// leastShareTransactions is the same if Kafka acknowledges by whole transactions, of which there are two: one
 	// is filled while the other is committed.
 	leastShareTransactions = 8
 	// mostShare is the part that the lead can grow to while Kafka acknowledges. A quarter of the default is 8 MiB: two
-	// Kafka transactions, 80 MB/s where a commit takes 100 ms; or more than the five requests of 1 MiB that a broker
+	// Kafka transactions, 80 MB/s if a commit takes 100 ms; or more than the five requests of 1 MiB that a broker
 	// has at a time.
 	mostShare = 4
-	// perPartition is the lead for each partition in use, where that is more: a batch costs the broker as much as some
-	// kilobytes do, so what is in memory for thousands of partitions has to be worth a batch of each.
+	// perPartition is the lead for each partition in use, if that is more: a batch costs the broker as much as some
+	// kilobytes do, so the rows in memory for thousands of partitions have to be worth a batch of each.
 	perPartition = 2 << 10
 )
 

@@ -13,7 +13,7 @@ import (
 )
 
 // reader is the goroutine that consumes the stream. It outlives the streams. Only that goroutine touches its fields;
-// what other goroutines see is in the Connector.
+// the state that other goroutines see is in the Connector.
 type reader struct {
 	c       *Connector
 	tracker *offsets.Tracker // set when a stream begins
@@ -100,7 +100,7 @@ func (r *reader) relay(s stream) error {
 			if errors.Is(err, replication.ErrInterrupted) {
 				continue
 			}
-			// What was handed over is sent while the next stream is being opened.
+			// The rows handed over are sent while the next stream is being opened.
 			r.c.producer.Flush()
 			return err
 		}
@@ -118,7 +118,7 @@ func (r *reader) relay(s stream) error {
 	}
 }
 
-// runSnapshot publishes the initial snapshot, where there is one. While a row of it halts, or a pause lasts, nothing of
+// runSnapshot publishes the initial snapshot, if there is one. While a row of it halts, or a pause lasts, nothing of
 // it is being read: the query that brings the rows would keep the server from vacuuming.
 func (r *reader) runSnapshot(s stream) error {
 	for {
@@ -141,8 +141,8 @@ func (r *reader) runSnapshot(s stream) error {
 	}
 }
 
-// handle applies one message to the tracker. Its errors end the process, as the tracker refuses only what Postgres must
-// not send, or the stream: a wait for Kafka or for standbys ends with it.
+// handle applies one message to the tracker. Its errors end the process, as the tracker refuses only messages that
+// Postgres must not send, or the stream: a wait for Kafka or for standbys ends with it.
 func (r *reader) handle(m *pgoutput.Message) error {
 	switch m.Kind {
 	case pgoutput.KindInsert:
@@ -266,8 +266,8 @@ func (r *reader) haltedAt(pos offsets.Position) bool {
 	return r.halted != nil && pos == *r.halted && r.c.haltAgain()
 }
 
-// disorder types an error of the tracker: Postgres sent what its protocol rules out, or the code is wrong. Either way
-// nothing may be confirmed on top of it.
+// disorder types an error of the tracker: Postgres sent a message that its protocol rules out, or the code is wrong.
+// Either way nothing may be confirmed on top of it.
 func (r *reader) disorder(err error) error {
 	var why *offsets.StreamError
 	if r.expected.pending && errors.As(err, &why) {

@@ -101,7 +101,7 @@ func (r *reader) ahead() bool {
 	return !r.overdue
 }
 
-// fullAgain is how often the producer hears that there is still no room. Each call ends a transaction only where that
+// fullAgain is how often the producer hears that there is still no room. Each call ends a transaction only if that
 // makes room, which it may not have done the time before.
 const fullAgain = 10 * time.Millisecond
 
@@ -121,8 +121,8 @@ func (r *reader) acquire(size int) error {
 			return errBroken
 		default:
 		}
-		// What fills the window may still be in batches that wait for more records: without a flush there may never be
-		// room.
+		// The records that fill the window may still be in batches that wait for more records: without a flush there
+		// may never be room.
 		r.c.producer.Full()
 		wait, end := context.WithTimeout(r.c.life, fullAgain)
 		err := r.c.window.Acquire(wait, size)

@@ -10,7 +10,7 @@ import (
 )
 
 // Ready reports whether the relay does its work: streaming, heard from Postgres and acknowledged by Kafka within the
-// limit. The sentence says what is missing, or that nothing is.
+// limit. The sentence names the missing part, or says that none is.
 func (c *Connector) Ready() (bool, string) {
 	c.mu.Lock()
 	state, s, halted, fencing, series := c.state, c.stream, c.halted, c.fencing, c.barren

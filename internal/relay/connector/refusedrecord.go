@@ -23,8 +23,8 @@ func (c *Connector) commitOf(r kafka.Refusal) string {
 	return ""
 }
 
-// caseOfRecord gathers what is known of a record's row. Without a position header it is known by its
-// transaction alone.
+// caseOfRecord gathers the facts about a record's row. Without a position header the row is known by its transaction
+// alone.
 func (c *Connector) caseOfRecord(r kafka.Refusal, rec *router.Record) *deadletter.Case {
 	k := deadletter.Refused(rec, router.Reason(r.Reason), r.Bytes, r.Limit, c.cfg.Replication.Tables)
 	commit, at, ok := c.tracker.Load().Transaction(r.Ticket)

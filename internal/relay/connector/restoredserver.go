@@ -12,14 +12,14 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
-// expected is what a stream has to show before anything is confirmed on it. A position names a place in a log. In the
-// log of a server that was put back to an older state, other events may be there. They would be lost: as events that
-// Kafka has, or as events that this process has read. The transaction at a position shows which log it is, by the place
-// of its commit record, its number and its commit time.
+// expected is the transaction that a stream has to show before anything is confirmed on it. A position names a place in
+// a log. In the log of a server that was put back to an older state, other events may be there. They would be lost: as
+// events that Kafka has, or as events that this process has read. The transaction at a position shows which log it is,
+// by the place of its commit record, its number and its commit time.
 //
 // After a start with transactions of Kafka, it is the transaction at the position that Kafka has stored. After an
 // interruption it is the last transaction that this process has received: the stream starts there, or where the slot
-// is. Where that is confirmed, no other transaction may come before what is confirmed.
+// is. If that is confirmed, no other transaction may come before the confirmed position.
 type expected struct {
 	pending bool
 	seen    bool // the transaction, or the slot is past it
@@ -27,7 +27,7 @@ type expected struct {
 	upTo    lsn.LSN // nothing but the transaction lies between it and here
 }
 
-// from is where a stream starts that follows another one, if that is before what is confirmed.
+// from is the start of a stream that follows another one, if that is before the confirmed position.
 func (c *Connector) from() lsn.LSN {
 	if t := c.tracker.Load(); t != nil {
 		commit, _ := t.Last()
@@ -54,7 +54,7 @@ func (r *reader) expectLast(id replication.Identity) {
 	}
 }
 
-// finds compares the transaction that begins with what is expected.
+// finds compares the transaction that begins with the expected one.
 func (r *reader) finds(b *pgoutput.Begin) error {
 	e := &r.expected
 	switch {
@@ -76,8 +76,8 @@ func (r *reader) finds(b *pgoutput.Begin) error {
 	return r.found(b.CommitLSN)
 }
 
-// passes is for a stream that has come past the expected transaction. It need not show it where the slot was past it:
-// the last status update of an earlier session may have arrived after the slot was looked at.
+// passes is for a stream that has come past the expected transaction. The stream need not show it if the slot was past
+// it: the last status update of an earlier session may have arrived after the slot was looked at.
 func (r *reader) passes(at lsn.LSN) error {
 	e, s := &r.expected, r.c.currentStream()
 	if e.seen || at <= e.at.Commit {
@@ -102,7 +102,7 @@ func (r *reader) reaches(at lsn.LSN) error {
 	return r.found(at)
 }
 
-// found begins to confirm where the stream has shown everything.
+// found begins to confirm once the stream has shown everything.
 func (r *reader) found(at lsn.LSN) error {
 	if e := &r.expected; e.seen && at >= e.upTo {
 		e.pending = false

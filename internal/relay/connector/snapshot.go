@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 )
 
-// Snapshot is what the connector needs of a *snapshot.Reader.
+// Snapshot is the connector's view of a *snapshot.Reader.
 type Snapshot interface {
 	Left() int64
 	Batch(
@@ -51,8 +51,8 @@ const sayEvery = 10 * time.Second
 // updates continue.
 //
 // The rows have no tickets: the slot does not move before all of them are acknowledged, since nothing is received that
-// it could move to. What is acknowledged is struck off the list, batch by batch. A crash repeats what was produced and
-// not struck off; with transactions the position stored in Kafka prevents that.
+// it could move to. Acknowledged rows are struck off the list, batch by batch. A crash repeats the rows that were
+// produced and not struck off; with transactions the position stored in Kafka prevents that.
 func (r *reader) publishSnapshot(s stream) error {
 	if r.c.cfg.Snapshot == nil || r.c.snapshot.published.Load() {
 		return nil
@@ -121,7 +121,7 @@ func (w *snapshotRun) run() error {
 	}
 }
 
-// strikeOff waits until everything that was taken is acknowledged, and takes it off the list. It does so also where the
+// strikeOff waits until everything that was taken is acknowledged, and takes it off the list. It does so also if the
 // batch ended early, so that the next pass repeats nothing.
 func (w *snapshotRun) strikeOff() error {
 	if w.taken == 0 {

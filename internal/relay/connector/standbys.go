@@ -47,15 +47,15 @@ func (r *reader) awaitStandbys(commit offsets.LSN, committed time.Time) error {
 	}
 }
 
-// stillHolds asks the stream's server whether its session has the slot. What the stream itself notices of a dead
-// server, it notices only while it is read from.
+// stillHolds asks the stream's server whether its session has the slot. The stream itself notices a dead server only
+// while it is read from.
 func (r *reader) stillHolds(s stream) error {
 	ctx, cancel := r.whileOpen(s)
 	defer cancel()
 	return r.ended(s, s.Holds(ctx))
 }
 
-// standbyWait is for how long publishing has waited for standbys, 0 where it does not, and why.
+// standbyWait is for how long publishing has waited for standbys, 0 if it does not, and why.
 func (c *Connector) standbyWait(now time.Time) (time.Duration, string) {
 	if g := c.cfg.Standbys; g != nil {
 		if since, why, ok := g.Held(); ok {
@@ -66,7 +66,7 @@ func (c *Connector) standbyWait(now time.Time) (time.Duration, string) {
 	return 0, ""
 }
 
-// standbyWaits lists what is waited for, for the status.
+// standbyWaits lists the waits for standbys, for the status.
 func (c *Connector) standbyWaits() []fault.Wait {
 	if c.cfg.Standbys == nil {
 		return nil

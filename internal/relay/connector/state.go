@@ -24,8 +24,8 @@ func (c *Connector) setHalted(h *relay.HaltedRow) {
 	c.setState(relay.State{Name: relay.Halted, Reason: h.Message})
 }
 
-// haltAgain is for the reader that a new stream has brought back to where it was halted. It is false where it was not
-// halted.
+// haltAgain is for the reader that a new stream has brought back to the row at which it was halted. It is false if it
+// was not halted.
 func (c *Connector) haltAgain() bool {
 	c.mu.Lock()
 	h := c.halted
@@ -94,7 +94,7 @@ func (c *Connector) streamState(s replication.State) {
 		}
 	case replication.WaitingForSlot:
 		if c.isStopping() {
-			c.end() // what was in flight cannot be confirmed any more
+			c.end() // records in flight cannot be confirmed any more
 		}
 		c.loseTo(s)
 		next.Name = relay.WaitingForSlot

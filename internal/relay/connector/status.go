@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 )
 
-// Status is the answer of /status. Times are UTC; LSNs are in the form Postgres prints, empty where unknown.
+// Status is the answer of /status. Times are UTC; LSNs are in the form Postgres prints, empty if unknown.
 type Status struct {
 	State       relay.State `json:"state"`
 	Ready       bool        `json:"ready"`
@@ -148,7 +148,7 @@ func (c *Connector) Status() Status {
 	return st
 }
 
-// Account is what the status says for a diagnosis.
+// Account is the status for a diagnosis.
 func (st Status) Account() relay.Account {
 	a := relay.Account{
 		State: st.State, Waits: st.Waits, Window: st.Window.Window, Counts: st.Counts.Counts,
@@ -180,7 +180,7 @@ func heldBack(s stream) []fault.Wait {
 	}}
 }
 
-// serverVersion turns server_version_num into what people call the version: 150018 is 15.18.
+// serverVersion turns server_version_num into the version's usual name: 150018 is 15.18.
 func serverVersion(num int) string {
 	if num == 0 {
 		return ""

@@ -12,8 +12,8 @@ import (
 // WaitStream is the kind of the wait for a stream that breaks again and again before anything new comes.
 const WaitStream = "stream_breaks"
 
-// someBarren is how many streams in a row may break before anything new comes. One is what a restart of the server in
-// the middle of a transaction looks like.
+// someBarren is how many streams in a row may break before anything new comes. A restart of the server in the middle of
+// a transaction looks like one.
 const someBarren = 2
 
 // mark changes with each row that no stream has brought before, and with each move of the confirmed position. Repeated
@@ -61,7 +61,7 @@ func (b barren) reason() string {
 	return fmt.Sprintf("%d streams in a row broke before anything new came: %s", b.streams, why)
 }
 
-// wait is the same for the status, with what to do.
+// wait is the same for the status, with the remedy.
 func (b barren) wait(object string) fault.Wait {
 	_, remedy := fault.Split(b.why)
 	if remedy.IsZero() {

@@ -24,7 +24,7 @@ func (r *reader) trace(rec *router.Record, pos offsets.Position) {
 	rec.Tag = s
 }
 
-// traceparent is the header's value, nil where there is none. Debezium's JSON header converter puts it between quotes,
+// traceparent is the header's value, nil if there is none. Debezium's JSON header converter puts it between quotes,
 // and CloudEvents' extension "distributed tracing" has a name of its own.
 func traceparent(headers []router.Header) []byte {
 	for i := range headers {
@@ -51,7 +51,7 @@ func (c *Connector) endSpans(d *kafka.Delivery, now time.Time) {
 	}
 }
 
-// spanOf is the span of an event of the transaction with that commit time, nil where none of the batch's is.
+// spanOf is the span of an event of the transaction with that commit time, nil if none of the batch's is.
 func spanOf(tags []kafka.Tag, commitTime time.Time) *traces.Span {
 	for _, t := range tags {
 		if s, ok := t.Tag.(*traces.Span); ok && s.Committed.Equal(commitTime) {

@@ -7,7 +7,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
-// Kind is what a row of the table is.
+// Kind is the kind of a row of the table.
 type Kind string
 
 // The kinds.
@@ -25,7 +25,7 @@ type Decision struct {
 	Position string       `json:"position,omitempty"` // of the row
 	EventID  string       `json:"event_id,omitempty"` // of the row
 	Action   relay.Policy `json:"action,omitempty"`   // dead_letter or skip
-	Reason   string       `json:"reason"`             // why, in the operator's words, or what is wrong with the row
+	Reason   string       `json:"reason"`             // why, in the operator's words, or the row's fault
 	At       time.Time    `json:"at"`
 	By       string       `json:"by"`   // the session's user
 	From     string       `json:"from"` // the user and host of the operating system

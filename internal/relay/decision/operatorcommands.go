@@ -15,13 +15,13 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
-// Desk is where operators decide.
+// Desk takes operators' decisions.
 type Desk struct {
 	Table Table
 	DSN   func() (string, error)
 }
 
-// List returns what is open and the latest of the others.
+// List returns the open decisions and the latest of the others.
 func (d Desk) List(ctx context.Context) (all []Decision, err error) {
 	err = d.with(ctx, func(conn *pgx.Conn) (err error) {
 		all, err = d.Table.Latest(ctx, conn)
@@ -105,7 +105,7 @@ func find(rows []Decision, row string) (Decision, error) {
 	return Decision{}, refused.With(relay.PassRemedy(at[0].EventID, at[0].Position))
 }
 
-// notPassable is about what is not a row of the outbox, or what cannot be distinguished from other rows.
+// notPassable is about a halt at no row of the outbox, or at one that cannot be distinguished from other rows.
 func notPassable(d Decision) error {
 	return &fault.Error{
 		Kind: fault.Operator, Object: fmt.Sprintf("event %q", d.EventID),
@@ -116,7 +116,7 @@ func notPassable(d Decision) error {
 	}
 }
 
-// Switch pauses or resumes. It refuses what is so already.
+// Switch pauses or resumes. It refuses a switch to the state in effect.
 func (d Desk) Switch(ctx context.Context, kind Kind, reason string) (made Decision, err error) {
 	err = d.with(ctx, func(conn *pgx.Conn) error {
 		rows, err := d.Table.open(ctx, conn, nil)
@@ -140,7 +140,7 @@ func (d Desk) Switch(ctx context.Context, kind Kind, reason string) (made Decisi
 	return made, err
 }
 
-// with opens a connection, and says how to make the table where it is missing.
+// with opens a connection, and says how to make the table if it is missing.
 func (d Desk) with(ctx context.Context, do func(*pgx.Conn) error) error {
 	object := "table " + d.Table.Name.String()
 	if d.Table.Name.Name == "" {

@@ -16,12 +16,12 @@ type View struct {
 	Waits     bool               // for the slot, which another instance holds
 	Halted    []*relay.HaltedRow // the rows at which it is halted
 	Confirmed lsn.LSN            // 0: not known, or rows are polled
-	// Process is set where several processes work for the relay: each knows only the rows at which itself is halted.
-	// It is what the process lists rows as.
+	// Process is set if several processes work for the relay: each knows only the rows at which it is halted itself.
+	// The process lists its rows under this name.
 	Process string
 }
 
-// Steps are what is to be done.
+// Steps are the changes to make.
 type Steps struct {
 	Pause *Decision // the pause in effect, nil: there is none
 
@@ -32,7 +32,7 @@ type Steps struct {
 	Seen   []int64 // rows that this process has listed, and at which it is still halted
 }
 
-// Plan says what follows from the rows of the table, which are in the order of their ids: all that are open, and the
+// Plan derives the steps from the rows of the table, which are in the order of their ids: all that are open, and the
 // decisions about the rows at which the relay is halted.
 func Plan(rows []Decision, v View) (s Steps) {
 	for i := range rows {
@@ -58,7 +58,7 @@ func (v *View) halted(d *Decision) bool {
 	})
 }
 
-// halts lists the halted rows, closes what is over, and applies the decisions.
+// halts lists the halted rows, closes rows that are over, and applies the decisions.
 func (s *Steps) halts(rows []Decision, v View) {
 	listed := map[[2]string]bool{}
 	for i := range rows {
@@ -86,9 +86,9 @@ func (s *Steps) halts(rows []Decision, v View) {
 }
 
 const (
-	// seenEvery is how often a process says that it is still halted at a row, where there are several.
+	// seenEvery is how often a process says that it is still halted at a row, if there are several.
 	seenEvery = 20 * time.Second
-	// abandoned is after what time without that the process no longer exists.
+	// abandoned is the time without that after which a process counts as gone.
 	abandoned = time.Minute
 )
 
@@ -118,7 +118,7 @@ func (s *Steps) applies(rows []Decision, h *relay.HaltedRow) {
 	}
 }
 
-// switches takes up pauses and resumptions, and closes what is no longer in effect.
+// switches takes up pauses and resumptions, and closes decisions no longer in effect.
 func (s *Steps) switches(rows []Decision) {
 	for i := range rows {
 		d := &rows[i]

@@ -12,9 +12,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
-// Table is where decisions about one relay are kept.
+// Table keeps the decisions about one relay.
 type Table struct {
-	Name  identifier.Table // nothing is kept where it has no name
+	Name  identifier.Table // nothing is kept if it has no name
 	Relay string           // the slot, or PollingRelay
 }
 
@@ -31,13 +31,13 @@ func (t Table) Exists(ctx context.Context, conn *pgx.Conn) (yes bool, err error)
 	return yes, err
 }
 
-// open returns what is open, and what is about the positions, by id.
+// open returns the open rows, and the decisions about the positions, by id.
 func (t Table) open(ctx context.Context, conn *pgx.Conn, positions []string) ([]Decision, error) {
 	return t.query(ctx, conn, `(closed_at IS NULL OR kind = 'pass' AND position = ANY ($2::text[])) ORDER BY id`,
 		positions)
 }
 
-// Latest returns what is open and the last twenty of the others, the latest first.
+// Latest returns the open rows and the last twenty of the others, the latest first.
 func (t Table) Latest(ctx context.Context, conn *pgx.Conn) ([]Decision, error) {
 	return t.query(ctx, conn, `(closed_at IS NULL OR id > coalesce((SELECT max(id) FROM `+t.Name.SQL()+`
 		WHERE relay = $1::text), 0) - $2::bigint) ORDER BY closed_at IS NOT NULL, id DESC`, 20)
@@ -66,7 +66,7 @@ func (t Table) list(ctx context.Context, conn *pgx.Conn, h *relay.HaltedRow, fro
 	return err
 }
 
-// markTaken marks a decision as taken up. It returns false where it no longer exists.
+// markTaken marks a decision as taken up. It returns false if the decision no longer exists.
 func (t Table) markTaken(ctx context.Context, conn *pgx.Conn, id int64, by, at string) (bool, error) {
 	tag, err := conn.Exec(ctx, fmt.Sprintf(`UPDATE %s SET taken_at = now(), taken_by = $2::text, taken_lsn = $3::text
 		WHERE id = $1::bigint AND taken_at IS NULL`, t.Name.SQL()), id, by, at)
@@ -80,7 +80,7 @@ func (t Table) seen(ctx context.Context, conn *pgx.Conn, ids []int64) error {
 	return err
 }
 
-// prune deletes rows at which the relay was halted long ago. What operators decided stays: it is the record. Without
+// prune deletes rows at which the relay was halted long ago. Operators' decisions stay: they are the record. Without
 // the right to delete nothing is deleted.
 func (t Table) prune(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, fmt.Sprintf(`DELETE FROM %s WHERE relay = $1::text AND kind = 'halted'

@@ -27,7 +27,7 @@ const (
 	patience = 5 * time.Second
 )
 
-// Relay is what the watch needs of a relay.
+// Relay is the watch's view of a relay.
 type Relay struct {
 	View   func() View
 	Decide func(relay.Decision) // about the row at which it is halted
@@ -48,9 +48,9 @@ type Watch struct {
 	pruned time.Time
 }
 
-// Run looks once a second until ctx ends. What it cannot read does not stop the relay: the last decisions stay in
-// effect. Only an instance that waits for the slot is held back, because it could take over after a pause that it has
-// not seen.
+// Run looks once a second until ctx ends. A table that it cannot read does not stop the relay: the last decisions stay
+// in effect. Only an instance that waits for the slot is held back, because it could take over after a pause that it
+// has not seen.
 func (w *Watch) Run(ctx context.Context) error {
 	if w.Table.Name.Name == "" {
 		return nil
@@ -69,7 +69,7 @@ func (w *Watch) Run(ctx context.Context) error {
 	return nil
 }
 
-// Await looks until it has an answer, before anything is read: a pause lasts over a restart, also where it cannot be
+// Await looks until it has an answer, before anything is read: a pause lasts over a restart, also if it cannot be
 // looked up at first. A table that does not exist holds no pause. The reason for the wait is reported each time.
 func (w *Watch) Await(ctx context.Context, report func(error)) {
 	for w.Table.Name.Name != "" && ctx.Err() == nil {
@@ -119,7 +119,7 @@ func (w *Watch) once(ctx context.Context) (next time.Duration, err error) {
 	return interval, err
 }
 
-// applyDecisions reads the table and does what follows. Whether the table is there is asked until it is.
+// applyDecisions reads the table and applies the plan. Whether the table is there is asked until it is.
 func (w *Watch) applyDecisions(ctx context.Context) (err error) {
 	if w.conn == nil || w.conn.IsClosed() {
 		dsn, err := w.DSN()
@@ -212,7 +212,7 @@ func (w *Watch) follow(ctx context.Context, s Steps, v View) error {
 // pruneEvery is how often rows are deleted at which the relay was halted long ago.
 const pruneEvery = time.Hour
 
-// failed names the table, and what is missing.
+// failed names the table, and the missing rights.
 func (w *Watch) failed(err error) error {
 	if err == nil {
 		return nil

@@ -31,7 +31,7 @@ func (s *statements) backlog() string {
 		s.begin, s.table.SQL(), s.unpublished(), relay.MaxCounted, oldest)
 }
 
-// Look counts what is not published yet, over all tables.
+// Look counts the rows that are not published yet, over all tables.
 func Look(ctx context.Context, cfg Config) (b relay.Backlog, err error) {
 	cfg.setDefaults()
 	c := &connection{cfg: &cfg, made: func(bool) {}}
@@ -67,7 +67,7 @@ func countBacklog(ctx context.Context, c *connection, cfg *Config) (b relay.Back
 }
 
 const (
-	// verifyEvery is how often what has to be there is looked at again.
+	// verifyEvery is how often tables and index are looked at again.
 	verifyEvery = time.Minute
 	// haltedEvery is how often it is asked whether the rows that are halted at are still there. Every process that
 	// polls halts at such a row, and one of them ends the halt.
@@ -75,8 +75,8 @@ const (
 )
 
 // watchTables looks at the backlog and at the rows that are halted at, and now and then whether tables and index are
-// still as they have to be. What an operator has to fix ends the process when it is found twice in a row: once may be a
-// migration that is not finished.
+// still as they have to be. A fault that an operator has to fix ends the process when it is found twice in a row: once
+// may be a migration that is not finished.
 func (r *Relay) watchTables(ctx context.Context) error {
 	c := &connection{cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: func(bool) {}}
 	defer c.close()

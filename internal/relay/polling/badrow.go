@@ -56,7 +56,7 @@ func (w *worker) notTaken(a attempt, rec *router.Record, refused *kafka.RefusedE
 	})
 }
 
-// divert takes a bad row out of the stream, or halts its lane. next is the remedy, letter what is known for a dead
+// divert takes a bad row out of the stream, or halts its lane. next is the remedy, letter the facts for a dead
 // letter.
 func (w *worker) divert(a attempt, bad badrow.Row, next string, letter *deadletter.Case) (taken bool, err error) {
 	row := w.batch.rows[a.row]

@@ -7,13 +7,13 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 )
 
-// batch is what one claim has read. Rows are in the order of lane, then sequence. The worker fills and feeds it; the
-// producer's goroutine reports acknowledgements.
+// batch holds the rows that one claim has read. Rows are in the order of lane, then sequence. The worker fills and
+// feeds it; the producer's goroutine reports acknowledgements.
 type batch struct {
 	relation *pgoutput.Relation
 	width    int
 	values   []pgoutput.Value // of all rows, width each
-	arena    []byte           // what they point to
+	arena    []byte           // the bytes that they point to
 
 	rows []batchRow
 	next int // the first row that was not dealt with
@@ -158,7 +158,7 @@ func (b *batch) leaveLanes(keep []int) {
 	}
 }
 
-// marks lists what may be marked in the table.
+// marks lists the rows that may be marked in the table.
 func (b *batch) marks() (indexes []int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -224,8 +224,8 @@ func (b *batch) held(is bool) {
 	}
 }
 
-// waited is for how long nothing makes progress: nothing of what is with the producer was acknowledged, or the next row
-// cannot go there.
+// waited is for how long nothing makes progress: no row with the producer was acknowledged, or the next row cannot go
+// there.
 func (b *batch) waited(now time.Time) (d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 )
 
-// serverState is what matters of the server.
+// serverState are the facts about the server.
 type serverState struct {
 	Version    int
 	InRecovery bool
@@ -100,7 +100,7 @@ func checkServer(s serverState) preflight.Finding {
 	return f
 }
 
-// checkTable names what is wrong with a table; where nothing is, one finding says so.
+// checkTable names the faults of a table; if it has none, one finding says so.
 func checkTable(t *tableState, server serverState, s *Setup) []preflight.Finding {
 	setup := setUp(t, s)
 	if f := checkTableItself(t, s); f != nil {
@@ -142,7 +142,7 @@ func checkTable(t *tableState, server serverState, s *Setup) []preflight.Finding
 	return out
 }
 
-// setUp is the remedy for what setup creates.
+// setUp is the remedy for missing parts that setup creates.
 func setUp(t *tableState, s *Setup) fault.Remedy {
 	commands := make([]string, 0, 1)
 	for _, step := range planTable(t, s) {
@@ -151,7 +151,7 @@ func setUp(t *tableState, s *Setup) fault.Remedy {
 	return fault.Do("Run `cdc-outbox setup`, or run the commands as the table's owner.", commands...)
 }
 
-// checkTableItself finds what rules out all other checks; nil where nothing does.
+// checkTableItself finds a fault that rules out all other checks; nil if there is none.
 func checkTableItself(t *tableState, s *Setup) *preflight.Finding {
 	var f preflight.Finding
 	column, ended := t.renamedColumn(s.Columns.Published)

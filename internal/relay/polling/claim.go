@@ -47,7 +47,7 @@ func (c *connection) open(ctx context.Context) error {
 }
 
 // passing takes a refused login, and a connection string that cannot be read, for a password or a file that is being
-// replaced, where there was a connection before. At the start they are mistakes.
+// replaced, if there was a connection before. At the start they are mistakes.
 func (c *connection) passing(err error) error {
 	var known *fault.Error
 	if !c.once || !errors.As(err, &known) {
@@ -70,7 +70,7 @@ func (c *connection) close() {
 }
 
 // run sends statements in one message and gives the rows of the last one that has any to take. After an error the
-// connection is closed: what state the transaction is in is then not a question.
+// connection is closed: the transaction's state is then not a question.
 func (c *connection) run(ctx context.Context, object, sql string,
 	take func(fields []pgconn.FieldDescription, values [][]byte) error,
 ) error {
@@ -137,7 +137,7 @@ func (c *connection) renew(ctx context.Context, s *statements, marks string, wan
 	return got, err
 }
 
-// finish marks rows and ends the transaction, in a new one where the claim's has ended.
+// finish marks rows and ends the transaction, in a new one if the claim's has ended.
 func (c *connection) finish(ctx context.Context, s *statements, marks string) error {
 	sql := marks + "; COMMIT"
 	switch gone := c.conn == nil || c.conn.IsClosed(); {

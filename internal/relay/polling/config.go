@@ -14,10 +14,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// After is what happens to a row whose record is in Kafka.
+// After is the action on a row whose record is in Kafka.
 type After string
 
-// What may happen.
+// The actions.
 const (
 	Mark   After = "mark" // its column published_at is set
 	Delete After = "delete"
@@ -31,7 +31,7 @@ type Columns struct {
 	Timestamp string // of the event, for the age of the backlog; empty: none
 }
 
-// Config is what a Relay needs. Zero durations and sizes take the defaults named.
+// Config is a Relay's configuration. Zero durations and sizes take the defaults named.
 type Config struct {
 	DSN     func() (string, error) // read again at each connect
 	Tables  []identifier.Table

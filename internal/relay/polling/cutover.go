@@ -24,7 +24,7 @@ type Barrier struct {
 	setup Setup
 }
 
-// RaiseBarrier waits until each lane's holder has marked what it had in flight, and takes the lane.
+// RaiseBarrier waits until each lane's holder has marked its rows in flight, and takes the lane.
 func RaiseBarrier(ctx context.Context, dsn string, s Setup, wait time.Duration) (*Barrier, error) {
 	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox migrate polling")
 	if err != nil {
@@ -72,7 +72,7 @@ func RaiseBarrier(ctx context.Context, dsn string, s Setup, wait time.Duration) 
 func (b *Barrier) Release() { postgres.CloseConn(b.conn) }
 
 // Retire ends polling for good: without the column by its name no relay finds a row, and each stops with an error. It
-// is done in the session of the barrier, so it fails where that has fallen.
+// is done in the session of the barrier, so it fails if the barrier has fallen.
 func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (done []setup.Step, err error) {
 	deadline := time.Now().Add(wait)
 	for _, t := range b.setup.Tables {

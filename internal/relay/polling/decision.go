@@ -17,8 +17,8 @@ type pause struct {
 	over chan struct{}
 }
 
-// Pause stops publishing until it is called with nil: no lane is claimed, and of a batch that was read only what is
-// with the producer is waited for. The rest is read again afterwards. It is safe for concurrent use, and may be called
+// Pause stops publishing until it is called with nil: no lane is claimed, and of a batch that was read only the rows
+// with the producer are waited for. The rest is read again afterwards. It is safe for concurrent use, and may be called
 // again and again.
 func (r *Relay) Pause(p *relay.Pause) {
 	if p == nil && r.paused.Load() != nil {
@@ -61,10 +61,10 @@ func (r *Relay) awaitResume(ctx context.Context, p *pause) {
 	}
 }
 
-// Decide hands over what an operator decided about a row at which a lane is halted. It is safe for concurrent use, and
+// Decide hands over an operator's decision about a row at which a lane is halted. It is safe for concurrent use, and
 // may be called again and again.
 func (r *Relay) Decide(d relay.Decision) {
-	r.badRows.Decide(d) // where its record was refused
+	r.badRows.Decide(d) // if its record was refused
 	for _, s := range r.sources {
 		s.mu.Lock()
 		for lane, h := range s.halted {
@@ -87,7 +87,7 @@ func (r *Relay) Halted() []*relay.HaltedRow {
 	return all
 }
 
-// decidedFor is what an operator decided about the row, if its lane is halted at it.
+// decidedFor is the operator's decision about the row, if its lane is halted at it.
 func (s *source) decidedFor(lane int, bad badrow.Row) (relay.Decision, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// renewEvery is how often a claim is renewed while Kafka takes its time: no transaction gets older, what is
-	// acknowledged is marked meanwhile, and a lost connection is noticed. The server ends a session that misses it
+	// renewEvery is how often a claim is renewed while Kafka takes its time: no transaction gets older, the rows
+	// acknowledged are marked meanwhile, and a lost connection is noticed. The server ends a session that misses it
 	// for the time called frozen.
 	renewEvery = 3 * time.Second
 	// feedAgain is how soon a row is tried again for which there was no room, or no topic.
@@ -41,7 +41,7 @@ func (w *worker) deliver(ctx context.Context, s *source) error {
 		case <-again:
 		case <-stopping:
 			stopping = nil
-			b.leaveLanes(nil) // what is with the producer is waited for, and no more goes there
+			b.leaveLanes(nil) // rows with the producer are waited for, and no more go there
 		case <-renew.C:
 			if err := w.renew(ctx, s); err != nil {
 				return err
@@ -79,8 +79,8 @@ func (w *worker) feed(ctx context.Context, s *source) error {
 	return nil
 }
 
-// renew makes the claim again. Lanes that another worker has taken in between belong to that worker: what was handed
-// over of them is waited for and marked, the rest is not touched.
+// renew makes the claim again. Lanes that another worker has taken in between belong to that worker: their rows
+// handed over are waited for and marked, the rest is not touched.
 func (w *worker) renew(ctx context.Context, s *source) error {
 	indexes, want := w.batch.marks(), w.batch.open()
 	sql := ""

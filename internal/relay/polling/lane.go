@@ -15,7 +15,7 @@ import (
 const Lanes = 64
 
 // laneSQL is a row's lane as an expression. It has to stay the same over versions of Postgres and be IMMUTABLE for an
-// index: the functions of hash indexes (hashtext) are promised neither, md5() fails where the server obeys FIPS
+// index: the functions of hash indexes (hashtext) are promised neither, md5() fails if the server obeys FIPS
 // 140, and convert_to() is only STABLE. So the text's bytes are got by decode(), with its one special character
 // doubled, and hashed with SHA-256. A NULL counts as empty: such a row is a bad row, which has to be found.
 func laneSQL(column string) string {
@@ -28,7 +28,7 @@ func laneOf(text []byte) int { return int(sha256.Sum256(text)[0] & (Lanes - 1)) 
 
 // lockClass is the first half of the advisory locks of a table's lanes; the second is the lane. Locks are the
 // database's, and shared with the application's, so it is a number that no application chooses by chance: a table's OID
-// would be what others use, too.
+// would be the number that others use, too.
 func lockClass(t identifier.Table) int32 {
 	sum := sha256.Sum256([]byte("cdc-outbox polling " + t.SQL()))
 	return int32(binary.BigEndian.Uint32(sum[:4]))

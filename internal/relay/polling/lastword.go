@@ -46,7 +46,7 @@ func planKept(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, erro
 	return append(steps, decisions...), nil
 }
 
-// checkKept looks at the tables in which the relay keeps why it ended, and reads what operators decide.
+// checkKept looks at the tables in which the relay keeps why it ended, and reads operators' decisions.
 func checkKept(ctx context.Context, conn *pgx.Conn, s *Setup, role string) ([]preflight.Finding, error) {
 	var out []preflight.Finding
 	if missing, err := planLastWord(ctx, conn, s); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 )
 
-// Channel is what the trigger notifies on, without a payload: Postgres keeps one of equal notifications of a
+// Channel is the channel that the trigger notifies, without a payload: Postgres keeps one of equal notifications of a
 // transaction.
 const Channel = "cdc_outbox"
 
@@ -24,7 +24,7 @@ const (
 	quietPause = 2 * time.Second
 	// listenTest is how long the listener's own notification may take to arrive.
 	listenTest = 3 * time.Second
-	// listenAgain is the pause before the next try where the notification did not arrive.
+	// listenAgain is the pause before the next try if the notification did not arrive.
 	listenAgain = time.Minute
 )
 
@@ -99,8 +99,7 @@ func (r *Relay) listen(ctx context.Context) error {
 	return nil //nolint:nilerr // it ends with its context
 }
 
-// listenOnce listens until the connection breaks. It returns nil where what this process notifies itself does not
-// arrive.
+// listenOnce listens until the connection breaks. It returns nil if this process's own notification does not arrive.
 func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 	dsn, err := r.cfg.DSN()
 	if err != nil {
@@ -124,7 +123,7 @@ func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 	r.listening.Store(true)
 	r.log.Info("listening for notifications", zap.String(logkey.Channel, Channel))
 	for {
-		r.signal() // also for what was committed before
+		r.signal() // also for rows committed before
 		if _, err := conn.WaitForNotification(ctx); err != nil {
 			return &fault.Error{Kind: fault.Retry, Object: "channel " + Channel, Err: err}
 		}

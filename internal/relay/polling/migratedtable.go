@@ -13,10 +13,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 
-// PolledAt is what the column is called once nothing is polled any more.
+// PolledAt is the column's name once nothing is polled any more.
 const PolledAt = "polled_at"
 
-// endedMark begins the comment on the column that was renamed. It says so too where the column is renamed again.
+// endedMark begins the comment on the column that was renamed. It says so too if the column is renamed again.
 const endedMark = "cdc-outbox migrate polling has ended polling of this table"
 
 // ErrEnded is why nothing is polled: adding the column again would have every event published by polling and from the
@@ -46,7 +46,7 @@ func endedFault(t identifier.Table, published, column string) *fault.Error {
 const endedNext = "Run the configuration that reads the log (source: wal). Polling besides it would publish each " +
 	"event twice. To poll instead: docs/migrating-from-polling.md, Roll back."
 
-// Ended returns an error that wraps ErrEnded where `migrate polling` has ended polling of one of the tables.
+// Ended returns an error that wraps ErrEnded if `migrate polling` has ended polling of one of the tables.
 func Ended(ctx context.Context, dsn string, s Setup) error {
 	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox")
 	if err != nil {
@@ -65,7 +65,7 @@ func Ended(ctx context.Context, dsn string, s Setup) error {
 	return nil
 }
 
-// orEnded says in the place of a missing column that polling is over, where it is.
+// orEnded says in the place of a missing column that polling is over, if it is.
 func orEnded(ctx context.Context, cfg *Config, err error) error {
 	if sqlstate.Of(err) != sqlstate.UndefinedColumn {
 		return err

@@ -43,7 +43,7 @@ func maySessionPoll(application string, t identifier.Table) bool {
 	return ok && (cut || slices.Contains(strings.Split(names, ","), t.String()))
 }
 
-// beside is what a table has to do with polling while it is, or is to be, read from the log.
+// beside is a table's relation to polling while the table is, or is to be, read from the log.
 type beside struct {
 	ready   bool     // it has the column and the index that polling needs
 	claimed bool     // another session has claimed lanes of it at this moment
@@ -53,9 +53,10 @@ type beside struct {
 // live reports whether a relay polls the table.
 func (b *beside) live() bool { return b.ready && (b.claimed || len(b.polled) > 0) }
 
-// A lane's lock is on two integers (objsubid 2), and every role may see it; what a session is called, only its own role
-// and pg_read_all_stats (Postgres docs 27.2.3). A relay that has nothing to do looks every few seconds; a session that
-// has been idle for longer is what a pooler keeps of a relay that has ended, or a worker's beside others that look.
+// A lane's lock is on two integers (objsubid 2), and every role may see it; a session's application_name is visible to
+// its own role and pg_read_all_stats only (Postgres docs 27.2.3). A relay that has nothing to do looks every few
+// seconds; a session that has been idle for longer is a pooler's, kept from a relay that has ended, or a worker's
+// beside others that look.
 const besideSQL = `SELECT
   EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = $3::text
     AND NOT a.attisdropped)
@@ -90,7 +91,7 @@ func lookBeside(ctx context.Context, conn *pgx.Conn, t identifier.Table, publish
 	return b, nil
 }
 
-// finding is nil where nothing speaks for a relay that polls.
+// finding is nil if nothing speaks for a relay that polls.
 func (b *beside) finding(t identifier.Table, published string) *preflight.Finding {
 	subject := "table " + t.String()
 	switch {
@@ -125,8 +126,8 @@ func (b *beside) finding(t identifier.Table, published string) *preflight.Findin
 	return nil
 }
 
-// CheckBesideLog reports tables that are read from the log, or are to be, and polled too: it fails where a relay is
-// seen at work, and warns where one could be.
+// CheckBesideLog reports tables that are read from the log, or are to be, and polled too: it fails if a relay is seen
+// at work, and warns if one could be.
 func CheckBesideLog(ctx context.Context, dsn string, s Setup) []preflight.Finding {
 	out, _ := besideLog(ctx, dsn, s) // why the server does not answer, the other findings say
 	return out

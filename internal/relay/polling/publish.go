@@ -24,7 +24,7 @@ type attempt struct {
 	row    int // its index in the batch
 }
 
-// later is nil for what passes with time: the row is tried again.
+// later is nil for an error that passes with time: the row is tried again.
 func (a attempt) later(err error) error {
 	if a.ctx.Err() != nil {
 		return a.ctx.Err()
@@ -35,7 +35,7 @@ func (a attempt) later(err error) error {
 	return nil
 }
 
-// publish takes a row to the producer, or applies the policy to it. taken is false where it has to be tried again. No
+// publish takes a row to the producer, or applies the policy to it. taken is false if the row has to be tried again. No
 // position is sent with it: a table does not show in which order its rows were committed.
 func (w *worker) publish(a attempt) (taken bool, err error) {
 	rec, err := w.router.Route(w.batch.relation, w.batch.tuple(a.row), router.Source{CommitTime: time.Now()})
@@ -60,7 +60,7 @@ var errNoRoom = errors.New("no room in the window")
 func (w *worker) offer(a attempt, rec *router.Record) error {
 	size := rec.Size()
 	if !w.r.window.TryAcquire(size) {
-		w.r.producer.Flush() // what fills the window may be in batches that wait for more records
+		w.r.producer.Flush() // the records that fill the window may be in batches that wait for more records
 		room, cancel := context.WithTimeout(a.limit, roomWait)
 		err := w.r.window.Acquire(room, size)
 		cancel()

@@ -21,7 +21,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// producer is what the relay needs of a kafka.Producer.
+// producer is the relay's view of a kafka.Producer.
 type producer interface {
 	Run(ctx context.Context) error
 	Produce(ctx context.Context, rec *router.Record, ticket uint64) error
@@ -52,7 +52,7 @@ type Relay struct {
 
 	stopping chan struct{} // closed when a graceful stop is asked for
 	wake     chan struct{} // capacity 1: there may be rows
-	scout    chan struct{} // capacity 1: the worker that holds what is in it looks on a clock
+	scout    chan struct{} // capacity 1: the worker that holds its token looks on a clock
 	pause    time.Duration // the scout's
 	again    time.Duration // lookAgain
 
@@ -108,7 +108,7 @@ func New(cfg Config) (*Relay, error) {
 	return r, nil
 }
 
-// Run relays until ctx ends, then lets each worker finish what is with Kafka, mark it, and returns nil. What is not
+// Run relays until ctx ends, then lets each worker finish its rows with Kafka, mark them, and returns nil. A row not
 // done within DrainLimit is read again by the next start. It returns a *fault.Error when it cannot go on.
 func (r *Relay) Run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -131,7 +131,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	return err
 }
 
-// work runs the workers and what looks after them.
+// work runs the workers and the goroutines that look after them.
 func (r *Relay) work(life context.Context) error {
 	around, end := context.WithCancel(life)
 	defer end()
@@ -151,11 +151,11 @@ func (r *Relay) work(life context.Context) error {
 	return others.Wait()
 }
 
-// verifyAtStart waits for a server that is not there, and judges what is.
+// verifyAtStart waits for a server that is not there, and judges one that is.
 func (r *Relay) verifyAtStart(ctx context.Context) error {
 	again := newRetry()
 	for {
-		err := r.verifyAlone(ctx) // first: what verify advises may lead to polling
+		err := r.verifyAlone(ctx) // first: verify's advice may lead to polling
 		if err == nil {
 			err = r.verify(ctx)
 		}

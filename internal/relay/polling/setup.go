@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 )
 
-// planTable lists what is missing for a table that exists, or will when the DDL has run.
+// planTable lists the parts that are missing for a table that exists, or will when the DDL has run.
 func planTable(t *tableState, s *Setup) []setup.Step {
 	var steps []setup.Step
 	add := func(why, format string, args ...any) {
@@ -93,7 +93,7 @@ func grantsOf(t identifier.Table, s *Setup, role string) []string {
 	return append(grants, fmt.Sprintf("GRANT UPDATE (%s) ON TABLE %s TO %s;", quoted(s.Columns.Published), t.SQL(), r))
 }
 
-// planRole lists what the role lacks.
+// planRole lists the grants that the role lacks.
 func planRole(exists bool, s *Setup) []setup.Step {
 	if s.Role == "" {
 		return nil
@@ -146,7 +146,7 @@ func SetupScript(s Setup) []setup.Step {
 	return append(steps, planRole(false, &s)...)
 }
 
-// PlanSetup lists what Apply would do.
+// PlanSetup lists the steps of Apply.
 func PlanSetup(ctx context.Context, dsn string, s Setup) ([]setup.Step, error) {
 	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox admin")
 	if err != nil {
@@ -230,7 +230,7 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 	return append(steps, planRole(exists, s)...), nil
 }
 
-// Apply creates what is missing and returns the steps done.
+// Apply creates the missing parts and returns the steps done.
 func Apply(ctx context.Context, dsn string, s Setup) (done []setup.Step, err error) {
 	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox admin")
 	if err != nil {
@@ -264,7 +264,7 @@ func run(ctx context.Context, conn *pgx.Conn, steps []setup.Step) (done []setup.
 	return done, nil
 }
 
-// PlanTeardown lists what takes the parts away again; the tables too, or only what polling added to them.
+// PlanTeardown lists the steps that take the parts away again; the tables too, or only polling's additions to them.
 func PlanTeardown(ctx context.Context, dsn string, s Setup, dropTables bool) ([]setup.Step, error) {
 	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox admin")
 	if err != nil {

@@ -107,8 +107,8 @@ func (s *statements) read(claimed []int, perLane int) string {
 
 // mark says that rows are in Kafka. Their addresses lead to them; one that is marked already, or was deleted, is left
 // alone. It has to be the very version that was read: another row by the same number, another one at its old address,
-// or a newer version of the row, is not what Kafka has. The rows are listed by address, and the join keeps that order:
-// the rows of a page are written one after the other.
+// or a newer version of the row, is not the published one. The rows are listed by address, and the join keeps that
+// order: the rows of a page are written one after the other.
 func (s *statements) mark(rows []batchRow, indexes []int) string {
 	byAddress(rows, indexes)
 	n := make([]int64, len(indexes))
@@ -134,7 +134,7 @@ func (s *statements) mark(rows []batchRow, indexes []int) string {
 		table, identifier.Quote(s.cfg.Columns.Published), from, where)
 }
 
-// byAddress sorts rows by where they are in the table.
+// byAddress sorts rows by their address in the table.
 func byAddress(rows []batchRow, indexes []int) {
 	slices.SortFunc(indexes, func(a, b int) int {
 		x, y := &rows[a], &rows[b]

@@ -81,7 +81,7 @@ func (r *Relay) Status() Status {
 	return st
 }
 
-// watchMetrics registers what is read at each scrape, and makes the counters of what may happen, so that their first
+// watchMetrics registers the gauges read at each scrape, and makes the counters of possible events, so that their first
 // increment is one.
 func (r *Relay) watchMetrics() {
 	r.badRows.Register()
@@ -98,7 +98,7 @@ func (r *Relay) watchMetrics() {
 	})
 }
 
-// Account is what the status says for a diagnosis.
+// Account is the status for a diagnosis.
 func (st Status) Account() relay.Account {
 	return relay.Account{
 		State: st.State, Waits: st.Waits, Halted: st.Halted, Window: st.Window, Counts: st.Counts, Backlog: st.Backlog,

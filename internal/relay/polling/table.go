@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
-// Setup is what polling needs to be there.
+// Setup describes the database objects that polling needs.
 type Setup struct {
 	Tables  []identifier.Table
 	Columns Columns
@@ -22,14 +22,14 @@ type Setup struct {
 
 	// TableDDL creates the outbox tables; empty: a missing table is an error. TableHint is shown in its place.
 	TableDDL, TableHint string
-	// Role is given what the relay needs and nothing more; it is created when it is missing. Empty: no grants.
+	// Role gets the grants that the relay needs and no others; it is created when it is missing. Empty: no grants.
 	Role string
 	// PublishExisting has rows that are in the table before it gets its columns count as not published.
 	PublishExisting bool
 	// LastWord is the table that keeps why a relay ended, as postgres.checkpoint names it. Empty: none.
 	LastWord identifier.Table
-	// Decisions is the table of operators' decisions, as postgres.decisions names it, and Relay what this relay is
-	// called there. Empty: none.
+	// Decisions is the table of operators' decisions, as postgres.decisions names it, and Relay this relay's name
+	// there. Empty: none.
 	Decisions identifier.Table
 	Relay     string
 }
@@ -49,7 +49,7 @@ type tableState struct {
 	Index   *string       `json:"index"`
 	Columns []columnState `json:"columns"`
 
-	plan string // of the statement that reads lanes; empty where it cannot be made
+	plan string // of the statement that reads lanes; empty if it cannot be made
 }
 
 type columnState struct {
@@ -99,8 +99,8 @@ SELECT jsonb_build_object('kind', c.relkind, 'persistence', c.relpersistence, 'f
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = $1::text AND c.relname = $2::text`
 
-// lookupTable reads what is there. The plan shows better than a comparison of index definitions whether rows will be
-// found by an index.
+// lookupTable reads the table's state. The plan shows better than a comparison of index definitions whether rows will
+// be found by an index.
 func lookupTable(ctx context.Context, conn *pgx.Conn, t identifier.Table, s *Setup) (*tableState, error) {
 	st := &tableState{Table: t}
 	var text []byte
@@ -152,13 +152,13 @@ func (t *tableState) served() bool {
 		strings.Contains(t.plan, "Index Cond")
 }
 
-// What setup makes, by name.
+// The names of the trigger and function that setup makes.
 const (
 	triggerName  = "cdc_outbox_notify"
 	functionName = "cdc_outbox_notify"
 )
 
-// indexName is cut to what Postgres takes.
+// indexName is cut to the length that Postgres takes.
 func indexName(t identifier.Table) string {
 	const suffix = "_unpublished_idx"
 	name := t.Name

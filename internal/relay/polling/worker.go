@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// batchBytes is about how much a worker keeps of what it has read.
+// batchBytes is about how many bytes of rows a worker keeps.
 const batchBytes = 4 << 20
 
 // claims is a connection that makes claims.
@@ -137,7 +137,7 @@ func (w *worker) read(ctx context.Context, s *source, mine []int) error {
 	return nil
 }
 
-// finishClaim marks what is in Kafka, and ends the claim. The lanes are this worker's until it is done, however long
+// finishClaim marks the rows in Kafka, and ends the claim. The lanes are this worker's until it is done, however long
 // that takes: rows that are in Kafka and not marked would be published again by the next one. Other processes do not
 // know that, so a claim that was lost is made again first.
 func (w *worker) finishClaim(ctx context.Context, s *source) error {
@@ -150,7 +150,7 @@ func (w *worker) finishClaim(ctx context.Context, s *source) error {
 		w.r.postgresFailed(err)
 		again.wait(ctx, nil)
 		if lanes := w.batch.unmarked(); len(lanes) > 0 && ctx.Err() == nil {
-			// where it fails, marking will fail as well, or need no claim
+			// if it fails, marking will fail as well, or need no claim
 			_, _ = w.conn.renew(ctx, s.statements, "", lanes)
 		}
 	}

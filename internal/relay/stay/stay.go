@@ -1,6 +1,6 @@
-// Package stay runs a relay again and again where an error that ends it does not end the process: an attempt after the
-// other, while the process is not ready and says why. Each attempt is what a restarted process would do: its relay is a
-// new one, and the relay before has ended completely, with its session in Postgres and its producer.
+// Package stay runs a relay again and again if an error that ends it does not end the process: an attempt after the
+// other, while the process is not ready and says why. Each attempt is like a restarted process: its relay is a new one,
+// and the relay before has ended completely, with its session in Postgres and its producer.
 package stay
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
-// Word is where the reasons are kept.
+// Word keeps the reasons.
 type Word interface {
 	Say(error)       // why the process ends
 	Stays(error)     // why the relay does not run
@@ -67,7 +67,7 @@ func (unkept) Say(error)         {}
 func (unkept) Stays(error)       {}
 func (u unkept) TakenBack() bool { return u.went.Swap(false) }
 
-// Run makes one attempt, or where the process stays, one after the other until ctx ends. A mistake in the configuration
+// Run makes one attempt, or if the process stays, one after the other until ctx ends. A mistake in the configuration
 // always ends the process: it cannot be corrected while it runs.
 func (s *Stay) Run(ctx context.Context, attempt func(context.Context) error) error {
 	wait := backoff.NewExponentialBackOff()
@@ -153,5 +153,5 @@ func Works(state relay.StateName) bool {
 	return true
 }
 
-// Standing is why the relay does not run, nil where it runs.
+// Standing is why the relay does not run, nil if it runs.
 func (s *Stay) Standing() *Standing { return s.why.Load() }
