@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 )
 
-// Dropped is what Abandon gave up.
+// Dropped counts the records that Abandon gave up.
 type Dropped struct {
 	Records int
 	Bytes   int64 // sum of Record.Size(), to be given back to the window
@@ -18,9 +18,9 @@ type Dropped struct {
 // errAbandoned ends a connection that carries requests whose records were given up.
 var errAbandoned = errors.New("what was sent is given up")
 
-// Abandon gives up every record that is not known to be in the log: what is open, queued and in flight, and the open
+// Abandon gives up every record that is not known to be in the log: records open, queued and in flight, and the open
 // transaction. Acked is not called for any of them any more; it may still be called for others, which were acknowledged
-// before. What is on the wire may still be written by the broker. A Begin must follow before the next Produce; batches
+// before. Batches on the wire may still be written by the broker. A Begin must follow before the next Produce; batches
 // under its epoch keep older ones out.
 //
 // It waits for the end of a request to the coordinator, but for no answer. No Produce may be running.
@@ -77,7 +77,7 @@ func (p *Producer) giveUp() {
 	o.answered = o.asked
 	if !o.plain {
 		o.begun, o.identity, p.id = false, noIdentity, noIdentity
-	} else if next, ok := p.id.bumped(); ok { // what is on the wire must not land after what comes next
+	} else if next, ok := p.id.bumped(); ok { // batches on the wire must not land after the next ones
 		p.id = next
 	} else {
 		p.id = noIdentity
@@ -131,7 +131,7 @@ func (d *Dropped) count(b *batch) {
 	d.Bytes += b.window
 }
 
-// clear forgets the transactions. The coordinator aborts what is open at the next Begin.
+// clear forgets the transactions. The coordinator aborts the open transaction at the next Begin.
 func (x *transactions) clear(dropped *Dropped) {
 	for _, t := range []*transaction{x.live, x.filling} {
 		for _, b := range t.dropped {

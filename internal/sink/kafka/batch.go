@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// What recycled batches keep is bounded: 4 KiB of tickets, and a list of 64 chunks.
+// The memory that recycled batches keep is bounded: 4 KiB of tickets, and a list of 64 chunks.
 const (
 	maxTicketsKept = 512
 	maxFullKept    = 64
@@ -17,19 +17,19 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// batch is a record batch for one partition. While it is open Produce appends to it; once sealed its
-// records never change. The (producer id, epoch, sequence) it got at its first send is what the broker recognizes a
+// batch is a record batch for one partition. While it is open Produce appends to it; once sealed its records never
+// change. The (producer id, epoch, sequence) it got at its first send is the mark by which the broker recognizes a
 // repeat by, so it stays the same for every resend; only a new producer id or epoch may rewrite it.
 //
 // Ownership: the partition, under the producer's lock, except between the hand-over to a connection's writer and
 // the answer (or the end of that connection), when the writer alone touches chunks and header.
 type batch struct {
-	// What each record touches comes first, within two cache lines: where thousands of batches are open, they are in no
-	// cache.
+	// Fields that each record touches come first, within two cache lines: where thousands of batches are open, they are
+	// in no cache.
 	tail           []byte   // the chunk that is being filled, nil before the first record
 	tickets        []uint64 // one per record, in order
 	payload        int      // bytes in the chunks
-	window         int64    // sum of Record.Size(): what the caller's window gets back
+	window         int64    // sum of Record.Size(), which the caller's window gets back
 	firstTimestamp int64
 	maxTimestamp   int64
 	records        int32
@@ -143,7 +143,7 @@ func (b *batch) appendBody(body []byte, timestamp int64, ticket uint64, limit in
 // largestHead is the most that a record takes before its body.
 const largestHead = 3*binary.MaxVarintLen64 + 1
 
-// enter counts a record whose body has so many bytes, writes what precedes the body, and returns the bytes that the
+// enter counts a record whose body has so many bytes, writes the head of the record, and returns the bytes that the
 // record takes, 0 where the batch would grow beyond limit. A whole record has room for its body in the chunk.
 func (b *batch) enter(body int, timestamp int64, ticket uint64, limit int, whole bool) int {
 	if b.records == 0 {

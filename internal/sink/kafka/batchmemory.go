@@ -2,8 +2,8 @@ package kafka
 
 import "math/bits"
 
-// A batch grows by chunks instead of by re-allocating one slice: growing never copies what is already encoded, and a
-// finished batch goes to the socket as it lies in memory (writev). Few sizes, so that what one batch gave back serves
+// A batch grows by chunks instead of by re-allocating one slice: growing never copies encoded records, and a finished
+// batch goes to the socket as it lies in memory (writev). Few sizes, so that a chunk that one batch gave back serves
 // any other: with sizes that grew with the batch, memory held the most that each of them had ever needed. A small batch
 // grows by pages, and its records may span them where they come encoded, from the stage.
 //
@@ -16,7 +16,7 @@ const (
 )
 
 // smallBatch is the payload of a partition's last batch up to which the next one grows by pages. With records for
-// thousands of partitions in memory, the tails of their batches are what takes the room.
+// thousands of partitions in memory, the tails of their batches take the room.
 const smallBatch = 4 << pageBits
 
 var freeChunks [maxChunkBits - pageBits + 1]freeList[[]byte]

@@ -15,7 +15,7 @@ import (
 // minBatchLimit is how far refusals can lower the size at which batches are sealed.
 const minBatchLimit = 4 << 10
 
-// split answers a refusal of the batch at the head of the queue, for its size or for what is in it: it is replaced by
+// split answers a refusal of the batch at the head of the queue, for its size or its content: it is replaced by
 // its two halves, which share its range of sequence numbers, so that the numbers of everything after it stay right.
 // That goes on until the record to blame is alone, and nothing may overtake it: see refuse.
 //
@@ -51,7 +51,7 @@ func (p *Producer) split(part *partition, cause wire.Verdict) {
 	if cause.Trouble != wire.RecordTooLarge {
 		return
 	}
-	// The limit has changed or could not be read: ask again, and until then seal below what was refused.
+	// The limit has changed or could not be read: ask again, and until then seal below the refused size.
 	part.topic.limit = min(part.topic.limit, max(minBatchLimit, left.size(), right.size()))
 	part.topic.described = false
 	p.wantMetadata()

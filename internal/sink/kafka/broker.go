@@ -22,7 +22,7 @@ type broker struct {
 	inflight []*request // unanswered, oldest first
 
 	ready      readyList // partitions with something to send
-	readyBytes int       // what they have pending
+	readyBytes int       // their pending bytes
 
 	attempt        int       // connection failures since the last answer
 	throttled      bool      // the broker asked for a pause
@@ -49,7 +49,7 @@ func (p *Producer) refresh(part *partition) {
 	b.wantConnection()
 }
 
-// count brings readyBytes in line with what a ready partition has pending.
+// count brings readyBytes in line with the pending bytes of a ready partition.
 func (b *broker) count(part *partition) {
 	b.readyBytes += part.pending - part.counted
 	part.counted = part.pending
@@ -78,7 +78,7 @@ func (b *broker) wantConnection() {
 }
 
 // serve keeps the broker's connection: it dials when there is something to send, runs the connection, and when
-// that ends resolves what was in flight. It returns when ctx ends.
+// that ends resolves the batches that were in flight. It returns when ctx ends.
 func (p *Producer) serve(ctx context.Context, b *broker) {
 	for {
 		select {
@@ -98,7 +98,7 @@ func (p *Producer) serve(ctx context.Context, b *broker) {
 }
 
 // throttle keeps quiet for as long as the broker asks for it. From version 6 on it answers at once and does not read
-// from the connection meanwhile (KIP-219): what is not sent can still go to the same request as newer records. Older
+// from the connection meanwhile (KIP-219): unsent batches can still go to the same request as newer records. Older
 // versions answer when the pause is over.
 func (p *Producer) throttle(b *broker, version int16, d time.Duration) {
 	if d <= 0 {

@@ -30,7 +30,7 @@ func codecOf(name string) (compress.Codec, error) {
 }
 
 // lz4Codec writes blocks of 64 KiB, as the Java client does (Lz4BlockOutputStream). kafka-go's writer holds buffers for
-// blocks of 4 MiB, several times what a whole batch takes.
+// blocks of 4 MiB, several times a whole batch.
 type lz4Codec struct {
 	kafkalz4.Codec
 	writers sync.Pool

@@ -61,7 +61,7 @@ type Config struct {
 	// Reconnected, when set, is called each time an established connection to a broker was lost.
 	Reconnected func()
 
-	// Refused, when set, says what becomes of a record that a broker refuses for its size or content. It is called
+	// Refused, when set, decides about a record that a broker refuses for its size or content. It is called
 	// without the producer's lock from a goroutine of the producer, for one record at a time, and may take its time:
 	// only the record's partition waits, and with transactions the present one. It must not call Produce or Drain.
 	// Run waits for it. Default nil: Hold.
@@ -101,7 +101,7 @@ type Config struct {
 type pace struct {
 	backoffMin  time.Duration // first retry of a passing failure
 	backoffMax  time.Duration
-	slow        time.Duration // retry of what an operator has to fix
+	slow        time.Duration // retry of a fault that an operator has to fix
 	topicLookup time.Duration // look again for a topic that does not exist
 	probeAfter  time.Duration // a partition idle for longer sends its first batch alone
 	moveGrace   time.Duration // a broker that lost a partition may take this long to answer for it

@@ -77,7 +77,7 @@ func (c *conn) run(ctx context.Context, answered func(*request, *wire.ProduceAns
 	return context.Cause(ctx)
 }
 
-// write sends what is in c.send until ctx ends. Plain TCP goes by writev, straight from the batches; TLS gets a
+// write sends the frames of c.send until ctx ends. Plain TCP goes by writev, straight from the batches; TLS gets a
 // buffer in front, for it would make a record of its own out of each small piece.
 func (c *conn) write(ctx context.Context) error {
 	var (

@@ -96,7 +96,7 @@ func (p *Producer) runControl(ctx context.Context) {
 	}
 }
 
-// nextJob returns what to do next and when; nil, a while from now, for nothing.
+// nextJob returns the next job and its time; nil, a while from now, if there is none.
 func (p *Producer) nextJob() (job func(*wire.Conn) error, at time.Time) {
 	if !p.id.valid() && !p.own.fences() {
 		job, at = p.initProducerID, p.control.idAt

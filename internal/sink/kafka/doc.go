@@ -8,7 +8,7 @@
 //  1. Run must run for anything to be sent. It ends with its context.
 //  2. Produce records from one goroutine, in the order that they should have in the log. Records that need no order
 //     among each other may come from several goroutines. The record may be reused when Produce returns.
-//  3. Bound what is unacknowledged: the producer takes every record it is given. Delivery.Bytes is the sum of
+//  3. Bound the unacknowledged records: the producer takes every record it is given. Delivery.Bytes is the sum of
 //     Record.Size() over the delivered records, to be given back to the window.
 //  4. Flush whenever no more records are coming right now, and before waiting for anything (the socket, the window).
 //     Records that were not flushed may wait for a full request.

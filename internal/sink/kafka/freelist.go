@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// freeList keeps memory that was used, for the next one that needs some. Unlike a sync.Pool it hands out what came back
-// last, which is still in the processor's cache, and the garbage collector does not empty it while it is in use: each
-// collection would have everything allocated again, which brings the next collection closer. trim gives the memory of
-// a burst back.
+// freeList keeps memory that was used, for the next one that needs some. Unlike a sync.Pool it hands out the item that
+// came back last, which is still in the processor's cache, and the garbage collector does not empty it while it is in
+// use: each collection would have everything allocated again, which brings the next collection closer. trim gives the
+// memory of a burst back.
 type freeList[T any] struct {
 	mu    sync.Mutex
 	items []T
 	least int // the fewest items since the last trim
 }
 
-// take returns what came back last; false where there is nothing.
+// take returns the item that came back last; false if there is none.
 func (l *freeList[T]) take() (item T, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,11 +36,11 @@ func (l *freeList[T]) put(item T) {
 	l.items = append(l.items, item)
 }
 
-// trim drops half of what was not needed since the last trim.
+// trim drops half of the items that were not needed since the last trim.
 func (l *freeList[T]) trim() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	keep := copy(l.items, l.items[(l.least+1)/2:]) // what came back last
+	keep := copy(l.items, l.items[(l.least+1)/2:]) // the items that came back last
 	clear(l.items[keep:])
 	l.items, l.least = l.items[:keep], keep
 }

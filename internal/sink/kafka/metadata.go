@@ -221,8 +221,8 @@ func (p *Producer) applyLeaders(t *topic, answer []metadata.ResponsePartition) {
 	}
 }
 
-// lead makes b the leader of the partition, nil for none. What flies to the old leader is waited for first, so that
-// no copy of it can be written after something newer.
+// lead makes b the leader of the partition, nil for none. Batches in flight to the old leader are waited for first, so
+// that no copy of it can be written after something newer.
 func (p *Producer) lead(part *partition, b *broker, epoch int32) {
 	if part.broker == b && part.leaderEpoch == epoch {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// ErrFenced is what Produce, Drain and Keep return when another producer has the transactional id. What was not
+// ErrFenced is the error of Produce, Drain and Keep if another producer has the transactional id. What was not
 // acknowledged is the other producer's to send. Abandon it, and Begin again when the source is ours again.
 var ErrFenced = errors.New("another producer has taken over the transactional id")
 
@@ -94,7 +94,7 @@ func (o *ownership) fences() bool { return o != nil && !o.plain }
 
 // Keep asks the coordinator whether our epoch is still the highest, and takes the next one. It returns ErrFenced when
 // another producer has begun since. It is for a source that was interrupted: an instance that had it in between may
-// have written, and another could still write what it had in hand.
+// have written, and another could still write the records that it had in hand.
 //
 // In a transaction it is not asked, since the coordinator sees every step of one and refuses an older epoch. It waits
 // for Kafka as long as ctx lasts. Records are sent meanwhile.
@@ -171,7 +171,7 @@ func (p *Producer) runOwner(ctx context.Context) {
 	}
 }
 
-// nextStep returns what is to be done next, nil for nothing. A step returns how long to wait before the next.
+// nextStep returns the next step, nil if there is none. A step returns how long to wait before the next.
 func (p *Producer) nextStep() func(context.Context) time.Duration {
 	o := p.own
 	switch {
@@ -233,7 +233,7 @@ func (p *Producer) adopt(id identity) {
 	}
 }
 
-// fencedBy ends the sending. What is not acknowledged stays until Abandon.
+// fencedBy ends the sending. Unacknowledged records stay until Abandon.
 func (p *Producer) fencedBy(why string) {
 	o := p.own
 	if o.fenced {
@@ -274,7 +274,8 @@ func (o *ownership) refuses(code int16) bool {
 }
 
 // goPlain continues without the coordinator, with a producer id that any broker gives. Each partition is still free of
-// gaps and repeats of its own, but an instance that has lost its slot is not kept from sending what it has in hand.
+// gaps and repeats of its own, but an instance that has lost its slot is not kept from sending the records that it has
+// in hand.
 func (p *Producer) goPlain(why string) {
 	o := p.own
 	o.plain, o.begun, o.answered, o.identity = true, true, o.asked, noIdentity

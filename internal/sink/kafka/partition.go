@@ -8,7 +8,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// state is what a partition may do.
+// state is the permission of a partition to send.
 type state uint8
 
 const (
@@ -31,7 +31,7 @@ func (s state) String() string { return [...]string{"probing", "normal", "draini
 // The records go through three places in order: inflight (sent, sequenced), queued (sealed), open (being filled).
 // Rewinding moves inflight back in front of queued, which is why queued may hold sequenced batches at its front.
 type partition struct {
-	// What each record touches comes first: of thousands of partitions, none is in the processor's cache.
+	// Fields that each record touches come first: of thousands of partitions, none is in the processor's cache.
 	open    *batch
 	broker  *broker      // the leader; nil while none is known
 	pending int          // bytes in open and queued
@@ -45,7 +45,7 @@ type partition struct {
 	waiting bool // backs off until retryAt, although it could send
 	begun   bool // identity is set: a batch was sequenced since the last restart
 
-	own batch // what open points to
+	own batch // the batch that open points to
 
 	// An answer touches these.
 	queued       []*batch
@@ -191,7 +191,7 @@ func (part *partition) drain(cause wire.Verdict) {
 // drained reports whether the partition waits for its rewind and may have it.
 func (part *partition) drained() bool { return part.state == draining && part.unanswered == 0 }
 
-// rewind puts what is not acknowledged back in front of the queue, in sequence order, to be sent again unchanged. It
+// rewind puts the unacknowledged batches back in front of the queue, in sequence order, to be sent again unchanged. It
 // returns why the partition drained. Calling it with a request still unanswered would let an old copy land
 // after newer data.
 func (part *partition) rewind() wire.Verdict {

@@ -17,7 +17,7 @@ type Growth struct {
 	Topic       string
 	Before, Now int // its partitions
 	At          time.Time
-	Next        string // what to do
+	Next        string // the next step
 	Commands    []string
 }
 

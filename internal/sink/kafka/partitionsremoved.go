@@ -12,8 +12,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// A topic can be deleted and re-created with fewer partitions. What waits for a partition that no longer exists then
-// goes to the partition that its key has now; see topic.adopt for the order of what comes after it.
+// A topic can be deleted and re-created with fewer partitions. Records that wait for a partition that no longer exists
+// then go to the partition that their key has now; see topic.adopt for the order of later records.
 
 // fewerAnswers is how many answers in a row, over pace.slow at least, must name fewer partitions. A broker that has not
 // heard of added partitions yet answers the same, and to believe it would be to send records twice, in two partitions.
@@ -160,7 +160,7 @@ func (b *batch) scatter(t *topic) (moved []*batch, stray, rest *batch, err error
 		last.append(&rec, ticket, math.MaxInt)
 		window -= int64(rec.Size())
 	}
-	last.window += window // what a header of our own has added does not count
+	last.window += window // a header of our own does not count
 	return moved, stray, rest, nil
 }
 
@@ -180,7 +180,7 @@ func (b *batch) moves(t *topic, key []byte) (int32, bool) {
 	return partitionOf(key, t.fewer), partitionOf(key, len(t.partitions)) == b.part.index
 }
 
-// enqueue puts a batch at the end of its partition's queue, before what belongs to the next transaction.
+// enqueue puts a batch at the end of its partition's queue, before the batches of the next transaction.
 func (p *Producer) enqueue(b *batch) {
 	target := b.part
 	target.seal()

@@ -41,7 +41,7 @@ func NewKeeper(cluster wire.Cluster, log *zap.Logger) *Keeper {
 // ErrNotAllowed is for a user who has no right to the group or to the topic of positions.
 var ErrNotAllowed = errors.New("the user has no right to the group")
 
-// Fetch returns what the group has kept, false for nothing. It tries once.
+// Fetch returns the position that the group has kept, false if there is none. It tries once.
 func (k *Keeper) Fetch(ctx context.Context, group string) (s Stored, found bool, err error) {
 	err = k.with(ctx, group, func(w *wire.Conn) error {
 		text, code, err := w.FetchOffset(group, wire.DefaultPositionTopic, k.cfg.RequestTimeout)

@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// ErrStopped is what Produce and Drain return when Run has ended without an error of its own.
+// ErrStopped is the error of Produce and Drain if Run has ended without an error of its own.
 var ErrStopped = errors.New("the kafka producer has stopped")
 
 // Producer writes records to Kafka. See the package comment.
@@ -110,7 +110,7 @@ func New(cfg Config) (*Producer, error) {
 	return p, nil
 }
 
-// Run connects and sends until ctx ends, which returns nil. What is not acknowledged by then is abandoned: it was
+// Run connects and sends until ctx ends, which returns nil. Records not acknowledged by then are abandoned: it was
 // never reported to Acked. Any other return is an Operator or Fatal *fault.Error; a failure that passes, or that can
 // be fixed while the producer waits, is in Trouble instead. When Run returns, all its goroutines have ended and
 // Acked is not called any more. Run may be called once.
@@ -207,7 +207,7 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 	return nil
 }
 
-// send sends what is due after a record was appended to the partition.
+// send sends the batches that are due after a record was appended to the partition.
 func (p *Producer) send(part *partition) {
 	if !part.isReady {
 		p.refresh(part)
@@ -251,7 +251,7 @@ func (p *Producer) rollBatch(part *partition) {
 	}
 }
 
-// Flush says that no more records are coming right now: what is there goes out as soon as nothing else is in flight.
+// Flush says that no more records are coming right now: pending records go out as soon as nothing else is in flight.
 // Without it, less than a full request may wait for more. Call it when there is nothing to read, and before
 // waiting for anything.
 func (p *Producer) Flush() {

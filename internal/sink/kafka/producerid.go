@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// identity is what makes the producer idempotent: the broker knows a batch again by producer id, epoch and
+// identity makes the producer idempotent: the broker knows a batch again by producer id, epoch and
 // sequence (KIP-98).
 type identity struct {
 	id    int64

@@ -21,7 +21,7 @@ func varintLen(v int64) int {
 	return (bits.Len64(zigzag|1) + 6) / 7
 }
 
-// bodyLen is the length of what appendBody appends.
+// bodyLen is the length of the body that appendBody appends.
 func bodyLen(rec *router.Record) int {
 	n := bytesLen(rec.Key) + bytesLen(rec.Value) + varintLen(int64(len(rec.Headers)))
 	for i := range rec.Headers {
@@ -38,7 +38,7 @@ func bytesLen(b []byte) int {
 	return varintLen(int64(len(b))) + len(b)
 }
 
-// appendHead appends what precedes the body. length is the value of the record's length field: everything after it.
+// appendHead appends the head of the record. length is the value of the record's length field: everything after it.
 func appendHead(dst []byte, length int, timestampDelta int64, offsetDelta int32) []byte {
 	dst = binary.AppendVarint(dst, int64(length))
 	dst = append(dst, 0) // attributes: none are defined for records
@@ -46,7 +46,7 @@ func appendHead(dst []byte, length int, timestampDelta int64, offsetDelta int32)
 	return binary.AppendVarint(dst, int64(offsetDelta))
 }
 
-// appendBody appends what does not depend on the batch: key, value and headers.
+// appendBody appends the part that does not depend on the batch: key, value and headers.
 func appendBody(dst []byte, rec *router.Record) []byte {
 	dst = appendBytes(dst, rec.Key)
 	dst = appendBytes(dst, rec.Value)

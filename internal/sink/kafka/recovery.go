@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// responder returns what the broker's connection calls for each answer.
+// responder returns the function that the broker's connection calls for each answer.
 func (p *Producer) responder(b *broker) func(*request, *wire.ProduceAnswer) error {
 	return func(r *request, res *wire.ProduceAnswer) error {
 		p.metrics.requestSeconds.Observe(time.Since(r.sentAt).Seconds())
@@ -49,7 +49,8 @@ func (p *Producer) answer(b *broker, r *request, res *wire.ProduceAnswer) error 
 	return nil
 }
 
-// proceed sends what the answers have made possible: on their broker, and on others that lead the partitions by now.
+// proceed sends the batches that the answers have made possible to send: on their broker, and on others that lead the
+// partitions by now.
 func (p *Producer) proceed(b *broker, parts []*partition) {
 	if p.restarting && p.flying == 0 {
 		poke(p.tx.wake) // for recover
@@ -82,7 +83,7 @@ func (p *Producer) resolve(b *batch, v wire.Verdict) {
 }
 
 // rewind is the one recovery primitive: everything unacknowledged of the partition goes back in front of its queue
-// with its sequence numbers. What else there is to do depends on the cause. The caller refreshes the partition.
+// with its sequence numbers. Further steps depend on the cause. The caller refreshes the partition.
 func (p *Producer) rewind(part *partition) {
 	p.unready(part)
 	again := len(part.inflight)
@@ -107,7 +108,7 @@ func (p *Producer) rewind(part *partition) {
 	}
 }
 
-// recoverFrom does what else the cause of a rewind calls for. again is how many batches were in flight.
+// recoverFrom takes the further steps that the cause of a rewind calls for. again is how many batches were in flight.
 func (p *Producer) recoverFrom(part *partition, cause wire.Verdict, again int) {
 	switch cause.Action {
 	case wire.Done: // the leader moved: go on there

@@ -17,7 +17,7 @@ const (
 	InvalidRecord = "invalid_record" // the topic's rules: no key on a compacted topic, a timestamp out of bounds, …
 )
 
-// RefusedError is what ProduceAt returns for a record that the topic cannot take, with nothing taken: the same record
+// RefusedError is the error of ProduceAt for a record that the topic cannot take, with nothing taken: the same record
 // may be produced again, or another one with the same ticket. Only where Config.Refused is set; otherwise the record
 // waits for a larger limit, or for its partition.
 type RefusedError struct {
@@ -65,7 +65,7 @@ func (r *Refusal) Record() *router.Record {
 	}
 }
 
-// Action is what becomes of a refused record.
+// Action is the treatment of a refused record.
 type Action uint8
 
 const (
@@ -91,8 +91,8 @@ func (t *topic) tight(rec *router.Record, size int) bool {
 	return t.max > 0 && size+wire.HeaderSize+6*len(rec.Headers) > t.max
 }
 
-// fits returns a RefusedError for a record that the topic cannot take even alone. What counts is the batch as it would
-// be sent: a broker judges it by that size before anything else, whatever compression the topic has
+// fits returns a RefusedError for a record that the topic cannot take even alone. The limit applies to the batch as it
+// would be sent: a broker judges it by that size before anything else, whatever compression the topic has
 // (UnifiedLog.analyzeAndValidateRecords).
 //
 // The limit was asked for when the topic was first used, and may have been raised since, so a refusal is by one that

@@ -107,7 +107,7 @@ func (p *Producer) decide(ctx context.Context, part *partition) error {
 		return nil
 	}
 	if ctx.Err() != nil {
-		return ctx.Err() // what does not happen any more is not logged
+		return ctx.Err() // a refusal that was not decided is not logged
 	}
 	p.remove(part, target, answer.Record)
 	return nil
@@ -201,7 +201,7 @@ func (p *Producer) remove(part, target *partition, rec *router.Record) {
 
 // drop acknowledges the record: now, or with its transaction, whose position covers it.
 func (p *Producer) drop(b *batch) {
-	b.tags = nil // what they are about is not in the log
+	b.tags = nil // their records are not in the log
 	if b.tx != nil {
 		b.tx.dropped = append(b.tx.dropped, b)
 		b.tx.acked++

@@ -2,9 +2,9 @@ package kafka
 
 import "time"
 
-// idleFraction of a full request is what an idle connection sends without a Flush. The caller has more to come, it
-// would have called Flush otherwise, so a request can wait until it is worth its cost: one of hundreds of kilobytes
-// wakes as many goroutines as one of a few. What a transaction has not sent when it ends delays its commit, so there it
+// idleFraction of a full request is sent by an idle connection without a Flush. The caller has more to come, it would
+// have called Flush otherwise, so a request can wait until it is worth its cost: one of hundreds of kilobytes wakes as
+// many goroutines as one of a few. Records that a transaction has not sent when it ends delay its commit, so there it
 // is less.
 const (
 	idleFraction            = 2
@@ -16,10 +16,10 @@ const (
 // kilobytes do.
 const fewInFlight = 2
 
-// pump sends what the sending rule allows on the broker's connection. It is Nagle's rule: when nothing flies, what is
-// there goes at once; while a request flies, the rest piles up until the answer comes or a full request is
-// there. So at low load a record leaves the moment Flush is called, and under load requests grow automatically; there
-// is no linger time to tune.
+// pump sends the batches that the sending rule allows on the broker's connection. It is Nagle's rule: when nothing
+// flies, what is there goes at once; while a request flies, the rest piles up until the answer comes or a full request
+// is there. So at low load a record leaves the moment Flush is called, and under load requests grow automatically;
+// there is no linger time to tune.
 func (p *Producer) pump(b *broker) {
 	for b.conn != nil && len(b.inflight) < maxInFlight && p.sending() &&
 		b.due(p.cfg.MaxRequestBytes, p.idle(), p.urgent()) {
@@ -48,7 +48,7 @@ func (p *Producer) sending() bool {
 	return p.id.valid() && !p.restarting && (p.own == nil || p.own.begun && !p.own.fenced)
 }
 
-// idle is how much an idle connection sends without a Flush. What is in memory is spread over the brokers.
+// idle is how much an idle connection sends without a Flush. The records in memory are spread over the brokers.
 func (p *Producer) idle() int {
 	if p.tx != nil {
 		return p.cfg.MaxRequestBytes / idleFractionTransaction

@@ -8,9 +8,9 @@ import (
 )
 
 // With thousands of partitions in use nothing of a partition is in the processor's cache when its next record comes,
-// and what a record touches there has to be fetched one after the other: the partition, then the end of its chunk. So
-// records gather in the stage, encoded, in memory that is always in the cache. A few at a time they go on to their
-// batches, and what all of them touch is fetched at once.
+// and the memory that a record touches there has to be fetched one after the other: the partition, then the end of its
+// chunk. So records gather in the stage, encoded, in memory that is always in the cache. A few at a time they go on to
+// their batches, and what all of them touch is fetched at once.
 //
 // A goroutine that takes the producer's lock never sees the stage: Lock brings every record to its batch first. Only
 // ProduceAt takes the mutex without that, to add to the stage.
@@ -32,7 +32,7 @@ type producerLock struct {
 	p *Producer
 }
 
-// Lock takes the lock and brings what is staged to its partitions.
+// Lock takes the lock and brings the staged records to their partitions.
 func (l *producerLock) Lock() {
 	l.Mutex.Lock()
 	l.p.flushStage()
@@ -79,7 +79,7 @@ func (p *Producer) toStage(t *topic, rec *router.Record, size int, ticket uint64
 	}
 }
 
-// flushStage brings what is staged to its partitions.
+// flushStage brings the staged records to their partitions.
 func (p *Producer) flushStage() {
 	s := &p.stage
 	if len(s.records) == 0 {

@@ -20,8 +20,8 @@ type Stored struct {
 	Mark     Mark
 }
 
-// Mark is what is kept in Kafka about one write of the checkpoint: by the number of writes, which only grows, a server
-// that was put back to an older state shows.
+// Mark is the record, kept in Kafka, of one write of the checkpoint: by the number of writes, which only grows, a
+// server that was put back to an older state shows.
 type Mark struct {
 	Timeline  int32
 	Writes    int64   // 0: none is kept

@@ -8,7 +8,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// runClock does what is due by time alone. Everything else happens in the goroutine that causes it.
+// runClock does the work that is due by time alone. Everything else happens in the goroutine that causes it.
 func (p *Producer) runClock(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -28,7 +28,7 @@ func (p *Producer) runClock(ctx context.Context) {
 
 func (p *Producer) wakeClock() { poke(p.clock) }
 
-// tick does what is due and returns when to come back, within a second.
+// tick does the due work and returns when to come back, within a second.
 func (p *Producer) tick(now time.Time) time.Time {
 	next := now.Add(time.Second)
 	if p.produced == p.ticked || now.Sub(p.tickedAt) >= time.Second {
@@ -65,7 +65,7 @@ func (p *Producer) tickBroker(b *broker, now time.Time) time.Time {
 	}
 	since := b.inflight[0].at
 	if b.throttledUntil.After(since) {
-		since = b.throttledUntil // until then the broker does not read what came after
+		since = b.throttledUntil // until then the broker does not read later requests
 	}
 	if age := now.Sub(since); age > p.cfg.pace.slowAnswer {
 		silent, object := b.conn.wire.Silent(age), "broker "+b.addr

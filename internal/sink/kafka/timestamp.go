@@ -20,7 +20,7 @@ import (
 //
 // So a record keeps the timestamp of its row only within a bound around the present time. Beyond it, the record gets
 // the present time, and the header router.HeaderOriginalTimestamp has what the row says. The bound is an hour, or a
-// quarter of what the topic allows where that is less, or a minute where the topic's configuration may not be read.
+// quarter of the topic's limit if that is less, or a minute if the topic's configuration may not be read.
 // A quarter, because a record can wait in the producer as long again, see freshen: half of the retention is always
 // left. A topic that deletes nothing by age bounds nothing in the past, and LogAppendTime nothing at all.
 
@@ -38,7 +38,7 @@ type shifts struct{ past, ahead int64 }
 
 var unknownShifts = shifts{unknownShift.Milliseconds(), unknownShift.Milliseconds()}
 
-// shiftsOf reads a topic's configuration. What is missing in it is not known.
+// shiftsOf reads a topic's configuration. A missing setting is not known.
 func shiftsOf(config map[string]string) shifts {
 	if config[wire.TimestampType] == "LogAppendTime" {
 		return shifts{noShift, noShift}
@@ -123,7 +123,7 @@ func originalAt(headers []router.Header) int {
 	return slices.IndexFunc(headers, func(h router.Header) bool { return h.Key == router.HeaderOriginalTimestamp })
 }
 
-// takeOriginal undoes what timely does, for a record that was refused.
+// takeOriginal undoes timely for a record that was refused.
 func takeOriginal(rec *router.Record) {
 	at := originalAt(rec.Headers)
 	if at < 0 {

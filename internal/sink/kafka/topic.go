@@ -9,7 +9,7 @@ import (
 
 // topic is a topic in use. Guarded by the producer's lock.
 type topic struct {
-	// What each record touches comes first, within two cache lines: of thousands of topics, none is in a cache.
+	// Fields that each record touches come first, within two cache lines: of thousands of topics, none is in a cache.
 	partitions []*partition // empty until metadata names them
 	// unplaced holds the records that wait for the topic's partitions, in the form of one; nil for none.
 	unplaced *partition

@@ -75,7 +75,7 @@ type transaction struct {
 	opened  time.Time // when the coordinator may have heard of it first; zero while it has not
 
 	sealed       bool   // no more records
-	metadata     string // what commits with it; set when sealed
+	metadata     string // the offset metadata that commits with it; set when sealed
 	writes       int64  // of the mark in it
 	offsetsAdded bool
 	positioned   bool // the position is in the transaction
@@ -96,7 +96,7 @@ type transactions struct {
 	sealAt   time.Time
 	sealedAt time.Time // of the last seal
 
-	mark   Mark      // what is kept with each transaction
+	mark   Mark      // stored with each transaction
 	kept   int64     // the number of the mark that was kept last
 	quiet  time.Time // when a mark is kept although no record comes
 	latest Position  // of the last transaction that was committed
@@ -166,10 +166,10 @@ func (p *Producer) Commit() {
 }
 
 // Full says that the caller waits for room. It flushes, and the transaction that is filled ends here, unless another
-// with records is being committed: that will make room, and what is filled meanwhile would be small. It ends between
-// two marks only when there is nothing else that could make room, so that what is whole upstream stays whole. The
-// caller repeats it after each acknowledgement, and between two marks until there is room. In idempotent mode it is
-// Flush.
+// with records is being committed: that will make room, and a transaction filled meanwhile would be small. It ends
+// between two marks only when there is nothing else that could make room, so that a whole transaction of the source
+// stays whole. The caller repeats it after each acknowledgement, and between two marks until there is room. In
+// idempotent mode it is Flush.
 func (p *Producer) Full() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -308,7 +308,7 @@ func (p *Producer) sealMark(now, next time.Time) time.Time {
 	return next
 }
 
-// urgent reports whether what is there should go out although it fills no request.
+// urgent reports whether the pending records should go out although they fill no request.
 func (p *Producer) urgent() bool { return p.flushed || p.tx != nil && p.tx.live.sealed }
 
 // hold keeps an acknowledged batch until its transaction has ended.

@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// nextTransactionStep returns what the transaction needs next, nil for nothing.
+// nextTransactionStep returns the transaction's next step, nil if there is none.
 func (p *Producer) nextTransactionStep() func(context.Context) time.Duration {
 	t := p.tx.live
 	switch {

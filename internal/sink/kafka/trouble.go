@@ -17,9 +17,9 @@ type Trouble struct {
 	// e.g. `topic "orders.events"`, `partition orders.events/3`, `broker 127.0.0.1:9092`
 	Object   string    `json:"object"`
 	Since    time.Time `json:"since"`
-	Sentence string    `json:"sentence"`           // what is wrong
-	Remedy   string    `json:"remedy"`             // what to do about it; empty where waiting is all
-	Commands []string  `json:"commands,omitempty"` // what to paste for it
+	Sentence string    `json:"sentence"`           // the problem
+	Remedy   string    `json:"remedy"`             // the next step; empty if there is nothing to do but wait
+	Commands []string  `json:"commands,omitempty"` // to be pasted
 }
 
 // Wait is the trouble as /status lists it.
@@ -85,8 +85,8 @@ func (t *trouble) resolve(log *zap.Logger) {
 	*t = trouble{}
 }
 
-// Trouble returns what the producer waits for at this moment, empty when nothing is wrong. Short ones, such as a
-// leader that moves, show up too: look at Since.
+// Trouble returns the causes for which the producer waits at this moment, empty if nothing is wrong. Short ones, such
+// as a leader that moves, show up too: look at Since.
 func (p *Producer) Trouble() []Trouble {
 	p.mu.Lock()
 	defer p.mu.Unlock()

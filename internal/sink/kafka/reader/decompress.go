@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// maxExpanded bounds what a batch may become. Batches are a few MB at most (max.message.bytes is for compressed
-	// ones), and nothing but a fault compresses so well.
+	// maxExpanded bounds the expanded size of a batch. Batches are a few MB at most (max.message.bytes is for
+	// compressed ones), and nothing but a fault compresses so well.
 	maxExpanded = 256 << 20
 
-	// maxZstdWindow is what the highest level of the reference implementation uses.
+	// maxZstdWindow is the window of the reference implementation's highest level.
 	maxZstdWindow = 128 << 20
 )
 
