@@ -88,7 +88,7 @@ func (s *Steps) halts(rows []Decision, v View) {
 const (
 	// seenEvery is how often a process says that it is still halted at a row, if there are several.
 	seenEvery = 20 * time.Second
-	// abandoned is the time without that after which a process counts as gone.
+	// abandoned is the time without that after which a process counts as ended.
 	abandoned = time.Minute
 )
 
