@@ -78,7 +78,7 @@ image: ## build the container image for amd64 and arm64 as an OCI layout in .cac
 	cd tools && GOWORK=off $(GO) test ./image && GOWORK=off $(GO) run ./image -out $(CURDIR)/.cache/image $$start -version $(VERSION) -revision $(REVISION) \
 		-created "$$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo 1970-01-01T00:00:00Z)" $$args
 
-test: $(GOTEST) ## unit and integration tests with the race detector, on the default Postgres, and 200 seeds of the simulation; a line per package, none while it compiles
+test: $(GOTEST) ## unit and integration tests with the race detector, on the default Postgres, and 200 seeds of the simulation; ten minutes; a line per package, none while it compiles
 	$(NO_RACE_NOTE)
 	$(call gotest,$(RACE) -timeout 30m -parallel 4,work)
 	@$(MAKE) --no-print-directory models simulate SEEDS=200
@@ -110,7 +110,7 @@ PG_TESTS := ^(TestScripts|TestVersions|TestSetup|TestEnsure|TestPreflight|TestRu
 PG_E2E := ^(TestKill|TestSIGTERM|TestPostgresCrashes|TestWaitingForKafkaDoesNotDelay|TestFailover|TestWaitingInstance)
 .PHONY: test-versions matrix
 PG_PACKAGES := ./replication/ ./internal/postgres/ ./internal/postgres/setup/ ./internal/postgres/outboxtable/ ./slotmonitor/ ./internal/relay/polling/ ./test/simulation/walsender/ ./cmd/cdc-outbox/
-test-versions: $(GOTEST) ## what depends on the version of Postgres, on 14, 16, 17 and 18 (make test runs the default one); minutes
+test-versions: $(GOTEST) ## what depends on the version of Postgres, on 14, 16, 17 and 18 (make test runs the default one); four to eight minutes
 	@printf '%s\n' $(PG_VERSIONS) | xargs -P 2 -I{} sh -c 'out=$$(CDC_OUTBOX_TEST_PG_VERSION={} $(call gotest,$(RACE) -timeout 30m -run "$(PG_TESTS)",$(PG_PACKAGES)) 2>&1); \
 		status=$$?; printf "PostgreSQL %s\n%s\n" {} "$$out"; exit $$status'
 
@@ -130,10 +130,10 @@ FLAGS = $(MUTATE_$(PKG))
 mutation: $(TOOLS)/mutation ## how many small changes of a package its tests notice: PKG=./internal/relay/connector; minutes
 	@$(TOOLS)/mutation $(FLAGS) $(PKG)
 
-unit: ## unit tests only: no servers; names the ten slowest packages
+unit: ## unit tests only: no servers, 40 to 50 seconds; names the ten slowest packages
 	@.ci/unit
 
-e2e: build $(GOTEST) ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), minutes
+e2e: build $(GOTEST) ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), 20 minutes
 	$(NO_RACE_NOTE)
 	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 30m -parallel 3,./test/e2e/...)
 	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal',./internal/sink/kafka/... ./publisher/ ./test/inbox/consumer/ ./test/simulation/broker/)
