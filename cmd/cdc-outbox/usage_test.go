@@ -99,6 +99,7 @@ const canary = "hunter2canary"
 
 // Whatever is asked with whatever is wrong, the password is not in the answer.
 func TestNoSecretInAnyOutput(t *testing.T) {
+	t.Parallel()
 	host, port := deafAddress(t)
 	addr := net.JoinHostPort(host, port)
 	dir := t.TempDir()
@@ -111,7 +112,7 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 	dsns := map[string]string{
 		"url":           "postgres://u:" + canary + "@" + addr + "/d?connect_timeout=2",
 		"keywords":      "host=" + host + " port=" + port + " user=u password=" + canary + " connect_timeout=2",
-		"broken URL":    "postgres://u:1/" + canary + "@" + addr + "/d",
+		"broken URL":    "postgres://127.0.0.1:1/" + canary + "@" + addr + "/d",
 		"broken escape": "postgres://u:%zz" + canary + "@" + addr + "/d",
 		"broken words":  "host=h password=x " + canary,
 		"bare":          canary,
