@@ -181,7 +181,7 @@ func TestErrorsKeepTheURLToThemselves(t *testing.T) {
 	c := newClient()
 	defer c.close()
 	for _, url := range []string{
-		"http://127.0.0.1:1/T0CANARY", "http://canary.invalid/T0CANARY",
+		"http://127.0.0.1:1/T0CANARY", "http://canary..invalid/T0CANARY",
 		"http://cana ry/T0CANARY", "T0CANARY", "gopher://T0CANARY", tls.URL + "/T0CANARY",
 	} {
 		err := c.post(t.Context(), url, nil)
