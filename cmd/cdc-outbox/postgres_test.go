@@ -82,6 +82,7 @@ func TestSetupStatusTeardown(t *testing.T) {
 }
 
 func TestSetupPlansWithoutAServer(t *testing.T) {
+	t.Parallel()
 	host, port := deafAddress(t)
 	r := invoke(t, nil, "setup", "--dry-run", "--table", "--postgres-dsn=host="+host+" port="+port+" user=u dbname=d")
 	require.Equal(t, 0, r.code, r.all())
@@ -110,6 +111,7 @@ func TestPGVariablesLeadToTheServer(t *testing.T) {
 }
 
 func TestStatusWithoutAServer(t *testing.T) {
+	t.Parallel()
 	host, port := deafAddress(t)
 	r := invoke(t, nil, "status", "--json", "--http-listen=off",
 		"--postgres-dsn=host="+host+" port="+port+" user=u dbname=d")
