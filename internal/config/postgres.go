@@ -171,7 +171,8 @@ func (l *loader) password(p *Postgres) {
 	}
 }
 
-// hotStandby refuses settings that a hot standby cannot provide, because nothing can be written there.
+// hotStandby refuses settings that do not work with a slot on a hot standby: nothing can be written there, and Postgres
+// does not synchronize such slots.
 func (l *loader) hotStandby(p *Postgres) {
 	if !p.HotStandby {
 		if p.PrimaryDSN.IsSet() {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// topicName matches the names that Kafka accepts (org.apache.kafka.common.internals.Topic): 249 characters of these,
-// not . or ..
+// topicName matches the names that Kafka accepts (org.apache.kafka.common.internals.Topic), and . and .., which it
+// refuses: a caller compares with these two.
 var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
 // Router configures how a row becomes a record.

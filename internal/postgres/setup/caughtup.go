@@ -8,9 +8,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 )
 
-// AwaitCaughtUp waits until the slot's reader has confirmed all that is written by now. It is false where the reader
-// has not got there within the limit, or no session reads the slot for as long as start: a connector that waits for an
-// operator looks again every few seconds.
+// AwaitCaughtUp waits until the slot's reader has confirmed all that is written by now. It returns false if the reader
+// has not done so within the limit, or if no session has read the slot for as long as start: a connector that waits for
+// an operator tries again every few seconds.
 func AwaitCaughtUp(ctx context.Context, dsn string, cfg Config, limit, start time.Duration) (done bool, err error) {
 	cfg = cfg.WithDefaults()
 	err = withServers(ctx, dsn, cfg, func(conn servers) error {

@@ -21,7 +21,7 @@ type CutOverRows struct {
 // CutOver creates publication and slot as Setup does, and lists the rows to be taken over in the snapshot that the
 // slot's creation exports: what was committed before and is not published comes from the list, what is committed later
 // from the log. The mark of a list that is not finished says that it is not of all rows, so that only another CutOver
-// goes on with it. counts are the rows listed.
+// goes on with it. listed is the number of rows.
 func CutOver(ctx context.Context, dsn string, cfg Config, rows CutOverRows) (done []Step, listed int64, err error) {
 	cfg = cfg.WithDefaults()
 	cfg.Snapshot, cfg.cutOver = true, &rows

@@ -187,7 +187,7 @@ func (p *publisher) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// notPublished is how many rows a policy would have had to pass.
+// notPublished is the sentence for rows that a policy would have to pass.
 func notPublished(rows int64) string {
 	were := " were"
 	if rows == 1 {
