@@ -49,8 +49,9 @@ func (a *app) migrateDebeziumCommand() *cobra.Command {
 		Use:   "debezium FILE",
 		Short: "Print this program's configuration for a Debezium connector, and what becomes of each of its options",
 		Long: `debezium reads the configuration of a Debezium PostgreSQL connector with the outbox event router: the
-JSON of Kafka Connect (also as GET /connectors/NAME answers), the properties of a standalone worker, or Debezium
-Server's application.properties; - is stdin. It connects to nothing and changes nothing.
+JSON of Kafka Connect (also as GET /connectors/NAME and ?expand=info answer), the properties of a standalone worker,
+Strimzi's KafkaConnector as YAML or kubectl's JSON, or Debezium Server's application.properties, application.yaml or
+environment variables; - is stdin. It connects to nothing and changes nothing.
 
 The configuration goes to stdout, or to --output; the report, with the steps of the change, to stderr, or to stdout
 where the configuration has a file. Passwords are never printed. The exit code is 3 while something needs a decision.`,
@@ -154,6 +155,7 @@ func migrationText(r *migrate.Report) string {
 			console.Style{}.Paragraph(&b, "why: ", s.Why)
 		}
 	}
+	fmt.Fprintf(&b, "Read as %s\n", r.Form)
 	steps("Side by side, to compare (optional)", r.SideBySide)
 	steps("Taking over slot and publication", r.Takeover)
 	steps("Rollback", r.Rollback)

@@ -66,34 +66,22 @@ func (m *migration) judgeTransform(alias, option, value string) outcome {
 
 // otherTransform judges the rest of the chain.
 func (m *migration) otherTransform(alias, class string) outcome {
-	if p := m.in.value("transforms." + alias + ".predicate"); p != "" {
-		return outcome{Decide, "", fmt.Sprintf("It works on the records that the predicate %s selects. If the "+
-			"predicate "+
-			"never selects a row of the outbox table, there is nothing to do; otherwise check what the "+
-			"transformation does "+
-			"to the row.", p)}
+	if m.in.value("transforms."+alias+".predicate") == "" {
+		found, _ := m.find(transformRules, class, class)
+		return found
 	}
-	found, _ := m.find(transformRules, class, class)
-	return found
-}
-
-func routerPredicate(m *migration, _, value string) outcome {
-	return outcome{Decide, "", fmt.Sprintf("The event router routes only the records that the predicate %s selects; "+
-		"other records pass unchanged. This program routes the tables in postgres.tables and sends nothing else. If "+
-		"the "+
-		"predicate only excludes heartbeats and similar records, there is nothing to do. The predicate is %s.",
-		value, m.predicate(value))}
-}
-
-func (m *migration) predicate(alias string) string {
-	class := m.in.value("predicates." + alias + ".type")
-	if class == "" {
-		return "not defined in this file"
+	tables, patterns := m.captured()
+	never := len(tables) > 0 && len(patterns) == 0
+	for _, t := range tables {
+		selected, known := m.selects(alias, t)
+		routed, sure := m.selects(m.router, t)
+		never = never && (known && !selected || sure && !routed || m.foreign(t.schema, t.name))
 	}
-	if pattern := m.in.value("predicates." + alias + ".pattern"); pattern != "" {
-		return class + " with pattern " + pattern
+	if never {
+		return outcome{Without, "", "It works on " + m.selection(alias) + ", and so on no row of the outbox."}
 	}
-	return class
+	return outcome{Decide, "", "It works on " + m.selection(alias) + ". If no row of the outbox table is among them, " +
+		"there is nothing to do; otherwise check how the transformation changes the row."}
 }
 
 // additional keeps the entries, except the entries that Debezium Server ignores.

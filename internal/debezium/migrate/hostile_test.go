@@ -86,5 +86,5 @@ func TestWhatIsUndecidedIsInTheFile(t *testing.T) {
 	require.Contains(t, left[0], "postgres.tables")
 	r = translate(t, strings.Replace(connectJSON, `public\\.outbox_events,public.heartbeat`,
 		"public.my outbox,shop-1.Out_Box,public.größe", 1))
-	require.Equal(t, []any{`public."my outbox"`, `"shop-1".Out_Box`, "public.größe"}, r.keys(t)["postgres.tables"])
+	require.Equal(t, []any{`public."my outbox"`, `"shop-1"."Out_Box"`, "public.größe"}, r.keys(t)["postgres.tables"])
 }

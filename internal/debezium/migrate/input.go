@@ -2,9 +2,9 @@ package migrate
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,8 +17,22 @@ type Form string
 const (
 	ConnectJSON       Form = "connect-json"
 	ConnectProperties Form = "connect-properties"
+	KafkaConnector    Form = "kafka-connector" // Strimzi's resource
 	DebeziumServer    Form = "debezium-server"
 )
+
+// String describes the form for people.
+func (f Form) String() string {
+	switch f {
+	case ConnectJSON:
+		return "a connector's JSON"
+	case KafkaConnector:
+		return "a KafkaConnector of Strimzi"
+	case DebeziumServer:
+		return "Debezium Server's configuration"
+	}
+	return "the properties of a standalone connector"
+}
 
 // Input is a connector's configuration. Options have the names that Kafka Connect gives them: the options of Debezium
 // Server lose their prefixes.
@@ -35,34 +49,70 @@ type Option struct {
 	Value string
 }
 
-// Parse reads a connector's JSON (with or without {"name", "config"} around it, and as Connect's REST interface
-// returns it), a standalone worker's connector properties, or Debezium Server's application.properties.
+// Parse reads a connector's configuration in each form that Connect, Strimzi and Debezium Server have for it, and
+// returns an error that names the form if it is one without a connector's options. No error quotes the file, which may
+// hold a password.
 func Parse(data []byte) (*Input, error) {
-	if trimmed := bytes.TrimLeft(data, " \t\r\n\ufeff"); len(trimmed) > 0 && trimmed[0] == '{' {
-		return parseJSON(trimmed)
+	text := bytes.TrimLeft(data, " \t\r\n\ufeff")
+	if len(text) == 0 {
+		return nil, errors.New("the file has no options; a connector's JSON or properties are expected")
 	}
-	in := &Input{Form: ConnectProperties}
-	entries, err := loadProperties(data)
+	in, err := parseForm(text)
 	if err != nil {
 		return nil, err
 	}
-	if len(entries) == 0 {
-		return nil, errors.New("the file has no options; a connector's JSON or properties are expected")
+	if len(in.Options) == 0 {
+		return nil, fmt.Errorf("the file is %s and has no options", in.Form)
 	}
-	if slices.ContainsFunc(entries, func(e entry) bool { return strings.HasPrefix(e.name, "debezium.") }) {
-		in.Form = DebeziumServer
+	if in.Name == "" {
+		in.Name = in.value("name")
 	}
-	for _, e := range entries {
-		o := Option{Given: e.name, Name: e.name, Value: e.value}
-		if in.Form == DebeziumServer {
-			o.Name, o.Value = serverName(e.name), strings.ReplaceAll(e.value, "$${", "${")
-		}
-		in.Options = append(in.Options, o)
-	}
-	in.Name = in.value("name")
 	in.setAside()
 	return in, nil
 }
+
+func parseForm(text []byte) (*Input, error) {
+	switch {
+	case text[0] == '{', text[0] == '[':
+		return parseJSON(text)
+	case shellScript.Match(text):
+		return nil, errors.New("the file is a shell script: pass the connector's JSON in it alone, or what " +
+			"curl http://CONNECT:8083/connectors/NAME prints")
+	case ksqlStatement.Match(text):
+		return nil, errors.New("the file is a statement of ksqlDB: pass what " +
+			"curl http://CONNECT:8083/connectors/NAME prints for the connector that it has created")
+	case yamlDocument.Match(text):
+		return parseYAML(text)
+	}
+	entries, err := loadProperties(text)
+	if err != nil {
+		return nil, err
+	}
+	begins := func(prefix string) bool {
+		return slices.ContainsFunc(entries, func(e entry) bool {
+			return strings.HasPrefix(strings.TrimPrefix(e.name, "export "), prefix)
+		})
+	}
+	switch {
+	case begins("debezium."):
+		return serverInput(entries), nil
+	case begins("DEBEZIUM_") || exported.Match(text):
+		return serverInput(fromEnvironment(text)), nil
+	}
+	in := &Input{Form: ConnectProperties}
+	for _, e := range entries {
+		in.Options = append(in.Options, Option{Given: e.name, Name: e.name, Value: e.value})
+	}
+	return in, nil
+}
+
+// Forms that are told by how they begin, or by a line of them.
+var (
+	shellScript   = regexp.MustCompile(`(?m)^(#!|\s*(sudo |docker exec \S+ )?(curl|https?|kubectl|kafka-connect)\s)`)
+	ksqlStatement = regexp.MustCompile(`(?mi)^\s*CREATE\s+(SOURCE|SINK)\s+CONNECTOR\b`)
+	yamlDocument  = regexp.MustCompile(`(?m)^(---|(apiVersion|kind|spec|services|debezium|quarkus):[^=]*$)`)
+	exported      = regexp.MustCompile(`(?m)^\s*export\s+DEBEZIUM_`)
+)
 
 // Worker adds the defaults that a Connect worker's properties give its connectors: converters, brokers and how to reach
 // them.
@@ -153,6 +203,17 @@ func loadProperties(data []byte) ([]entry, error) {
 // valid keeps a file in another encoding from breaking the YAML and JSON made from it.
 func valid(b []byte) string { return strings.ToValidUTF8(string(b), "\ufffd") }
 
+// serverInput takes Debezium Server's properties.
+func serverInput(entries []entry) *Input {
+	in := &Input{Form: DebeziumServer}
+	for _, e := range entries {
+		in.Options = append(in.Options, Option{
+			Given: e.name, Name: serverName(e.name), Value: strings.ReplaceAll(e.value, "$${", "${"),
+		})
+	}
+	return in
+}
+
 // serverName maps Debezium Server's names; an option that is not the connector's keeps its name.
 func serverName(name string) string {
 	for _, p := range []struct{ server, connect string }{
@@ -166,56 +227,4 @@ func serverName(name string) string {
 		}
 	}
 	return name
-}
-
-func parseJSON(data []byte) (*Input, error) {
-	var top map[string]json.RawMessage
-	if err := json.Unmarshal(data, &top); err != nil {
-		return nil, fmt.Errorf("this is not a connector's JSON: %w", plainJSON(err))
-	}
-	in := &Input{Form: ConnectJSON}
-	config := top
-	if raw, ok := top["config"]; ok {
-		_ = json.Unmarshal(top["name"], &in.Name)
-		config = nil
-		if err := json.Unmarshal(raw, &config); err != nil {
-			return nil, errors.New(`"config" is not a JSON object`)
-		}
-	}
-	if len(config) == 0 {
-		return nil, errors.New("the connector's JSON has no options")
-	}
-	for _, name := range sortedKeys(config) {
-		value, err := scalar(config[name])
-		if err != nil {
-			return nil, fmt.Errorf("option %s: %w", name, err)
-		}
-		in.Options = append(in.Options, Option{Given: name, Name: name, Value: value})
-	}
-	if in.Name == "" {
-		in.Name = in.value("name")
-	}
-	in.setAside()
-	return in, nil
-}
-
-// scalar accepts the same values as Connect: strings, and numbers and booleans as their text.
-func scalar(raw json.RawMessage) (string, error) {
-	var text string
-	if err := json.Unmarshal(raw, &text); err == nil {
-		return text, nil
-	}
-	if bytes.ContainsAny(raw[:1], "[{") {
-		return "", errors.New("the value is not a string")
-	}
-	return string(raw), nil
-}
-
-// plainJSON drops texts that could quote the file, which may hold a password.
-func plainJSON(err error) error {
-	var at *json.SyntaxError
-	if errors.As(err, &at) {
-		return fmt.Errorf("broken at byte %d", at.Offset)
-	}
-	return errors.New("not an object")
 }

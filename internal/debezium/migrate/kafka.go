@@ -21,7 +21,7 @@ func brokers(m *migration, key, value string) {
 func pem(store string) func(*migration, string) bool {
 	return func(m *migration, value string) bool {
 		kind := m.in.value("producer.override.ssl." + store + ".type")
-		return strings.EqualFold(kind, "PEM") && !placeholder.MatchString(value)
+		return strings.EqualFold(kind, "PEM") && !unresolved(value)
 	}
 }
 
@@ -48,7 +48,7 @@ func topicConfig(m *migration, name, value string) outcome {
 		config = map[string]string{}
 	}
 	setting := strings.TrimPrefix(strings.TrimPrefix(name, "topic.creation.default"), ".")
-	if !placeholder.MatchString(value) {
+	if !unresolved(value) {
 		config[setting] = value
 	}
 	m.out.set("kafka.topics.create", true)
@@ -73,7 +73,7 @@ func (m *migration) kafka() {
 	m.notes["kafka.sasl.mechanism"] = "This file does not contain the password: export " +
 		"CDC_OUTBOX_KAFKA_SASL_PASSWORD, or set password: \"@/run/secrets/kafka-password\"."
 	found := jaasUser.FindStringSubmatch(m.in.value("producer.override.sasl.jaas.config"))
-	if found == nil || placeholder.MatchString(found[0]) {
+	if found == nil || unresolved(found[0]) {
 		m.notes["kafka.sasl.mechanism"] += "\nNor the user: export CDC_OUTBOX_KAFKA_SASL_USERNAME."
 		return
 	}

@@ -35,8 +35,8 @@ func Translate(in *Input, file string) *Report {
 			Option: o.Given, Value: maskedValue(o.Name, o.Value, found.verdict != Unknown),
 			Verdict: found.verdict, Key: found.key, Note: found.note,
 		}
-		if placeholder.MatchString(o.Value) && (found.verdict != Without || m.passed != nil) {
-			entry = m.unresolved(o, entry)
+		if unresolved(o.Value) && (found.verdict != Without || m.passed != nil) {
+			entry = m.leaveOpen(o, entry)
 		}
 		r.Options = append(r.Options, entry)
 	}
@@ -53,9 +53,10 @@ func Translate(in *Input, file string) *Report {
 	return r
 }
 
-// unresolved handles a placeholder for a value that is elsewhere. A key set to the placeholder itself would be wrong.
-func (m *migration) unresolved(o Option, e Entry) Entry {
-	if strings.HasPrefix(o.Name, "database.") || secretName.MatchString(o.Name) {
+// leaveOpen handles a placeholder for a value that is elsewhere. A key set to the placeholder itself would be wrong.
+func (m *migration) leaveOpen(o Option, e Entry) Entry {
+	secret := secretName.MatchString(o.Name)
+	if secret || placeholder.MatchString(o.Value) && strings.HasPrefix(o.Name, "database.") {
 		e.Note = strings.TrimSpace(e.Note + " " + explain(o.Value))
 		return e
 	}
@@ -108,6 +109,10 @@ func (m *migration) absent() []Entry {
 	without := func(name string) bool { return !m.in.has(name) }
 	if without("plugin.name") {
 		note("plugin.name", "decoderbufs", Refused, "", pluginNote)
+	}
+	if m.in.has("database.hostname") && without("database.dbname") {
+		note("database.dbname", "", Decide, "postgres.dsn", "Debezium needs it. Without it libpq takes the database "+
+			"that has the user's name: set it in postgres.dsn or in PGDATABASE.")
 	}
 	if without("slot.name") {
 		note("slot.name", "debezium", Translated, "postgres.slot", "Debezium's default.")

@@ -18,8 +18,11 @@ func password(m *migration, _, value string) outcome {
 
 // postgres builds the connection string, without the password, and names slot, publication and tables.
 func (m *migration) postgres() {
-	m.out.set("postgres.slot", m.slot)
-	m.out.set("postgres.publication", m.pub)
+	for key, name := range map[string]string{"postgres.slot": m.slot, "postgres.publication": m.pub} {
+		if !unresolved(name) {
+			m.out.set(key, name)
+		}
+	}
 	m.out.set("postgres.setup", "never")
 	m.notes["postgres.setup"] = "Slot and publication are Debezium's: if one is missing, setup must not create " +
 		"another in its place."
@@ -29,11 +32,11 @@ func (m *migration) postgres() {
 	resolved := true
 	for _, name := range []string{"hostname", "port", "user", "dbname", "sslmode", "sslrootcert", "sslcert", "sslkey"} {
 		parts[name] = m.in.value("database." + name)
-		resolved = resolved && !placeholder.MatchString(parts[name])
+		resolved = resolved && !unresolved(parts[name])
 	}
 	if !resolved || parts["hostname"] == "" {
-		m.notes["postgres"] = "Host, user or database are placeholders: export PGHOST, PGPORT, PGUSER, PGDATABASE " +
-			"and PGPASSWORD (and PGSSLMODE …),\nor set dsn."
+		m.notes["postgres"] = "Host, user or database are not in the input: export PGHOST, PGPORT, PGUSER, " +
+			"PGDATABASE and PGPASSWORD (and PGSSLMODE …),\nor set dsn."
 		delete(m.notes, "postgres.dsn")
 		return
 	}

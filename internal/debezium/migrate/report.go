@@ -48,9 +48,11 @@ var (
 	secretName = regexp.MustCompile(`(?i)passw|secret|jaas|credential|token|userinfo|user\.info|` +
 		`(^|\.)(ssl\.keystore\.key|sslkey|api[._-]?key)$`)
 	placeholder = regexp.MustCompile(`\$\{[^{}]*\}`)
-	userinfo    = regexp.MustCompile(`://[^/@\s]*@`)
-	assigned    = regexp.MustCompile(`(?i)((?:passw\w*|secret|token)["']?[\s:=]+)[^\s,;&]+`)
-	wholly      = regexp.MustCompile(`^\s*\$\{[^{}]*\}\s*$`)
+	filler      = regexp.MustCompile(`\{\{[^{}]*\}\}|(^|[^?P(])<[A-Za-z][\w. -]*>|\$\(?[A-Z][A-Z0-9_]{2,}\)?|` +
+		`^\s*(REQUIRED|TODO|TBD|FIXME|XXX+|(?i:change_?-?me|replace_?-?me|to be (set|defined)))\s*$`)
+	userinfo = regexp.MustCompile(`://[^/@\s]*@`)
+	assigned = regexp.MustCompile(`(?i)((?:passw\w*|secret|token)["']?[\s:=]+)[^\s,;&]+`)
+	wholly   = regexp.MustCompile(`^\s*\$\{[^{}]*\}\s*$`)
 )
 
 // maskedValue is the value as the report may show it. A placeholder is not a secret: it says where the secret is.
@@ -65,8 +67,16 @@ func maskedValue(name, value string, known bool) string {
 	return assigned.ReplaceAllString(userinfo.ReplaceAllString(value, "://***@"), "$1***")
 }
 
+// unresolved reports whether the value is elsewhere: a placeholder, or a gap that a template leaves to be filled in.
+func unresolved(value string) bool {
+	return placeholder.MatchString(value) || filler.MatchString(value)
+}
+
 // explain describes the place of a placeholder's value.
 func explain(value string) string {
+	if !placeholder.MatchString(value) {
+		return "A template's gap, and not yet a value."
+	}
 	inner := strings.TrimSuffix(strings.TrimPrefix(placeholder.FindString(value), "${"), "}")
 	provider, rest, qualified := strings.Cut(inner, ":")
 	switch {

@@ -12,35 +12,63 @@ import (
 // mostly such ones.
 var plainTable = regexp.MustCompile(`^([\p{L}\p{N}_$ -]+)(?:\\?\.|\[\.\])([\p{L}\p{N}_$ -]+)$`)
 
-// unquotedName matches a name that postgres.tables takes without quotes. Debezium does not distinguish upper case here,
-// so a name in upper case stays as it is.
-var unquotedName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{N}_$]*$`)
+// foldedName matches a name that SQL leaves as it is without quotes.
+var foldedName = regexp.MustCompile(`^[\p{Ll}\p{Lo}_][\p{Ll}\p{Lo}\p{N}_$]*$`)
 
+// asName writes a name of Debezium's, whose case counts, for postgres.tables, which folds as SQL does. The schema
+// public in another case is that schema: Debezium's expressions match without regard to case.
 func asName(name string) string {
-	if unquotedName.MatchString(name) {
+	if strings.EqualFold(name, "public") {
+		return "public"
+	}
+	if foldedName.MatchString(name) {
 		return name
 	}
 	return identifier.Quote(name)
 }
 
-func tableList(m *migration, _, value string) outcome {
-	const key = "postgres.tables"
-	var tables, patterns, left []string
+// capturedTable is an entry of the include list.
+type capturedTable struct{ schema, name string }
+
+func (t capturedTable) String() string { return t.schema + "." + t.name }
+
+// captured reads the include list: the tables in it, and the entries that are patterns.
+func (m *migration) captured() (tables []capturedTable, patterns []string) {
+	value := m.in.value("table.include.list")
+	if value == "" {
+		value = m.in.value("table.whitelist")
+	}
 	for _, entry := range list(value) {
 		entry = strings.TrimSuffix(strings.TrimPrefix(entry, "^"), "$")
-		names := plainTable.FindStringSubmatch(entry)
-		switch {
-		case names == nil:
+		if names := plainTable.FindStringSubmatch(entry); names != nil {
+			tables = append(tables, capturedTable{names[1], names[2]})
+		} else {
 			patterns = append(patterns, entry)
-		case m.foreign(names[1], names[2]):
-			left = append(left, names[1]+"."+names[2])
-		default:
-			tables = append(tables, asName(names[1])+"."+asName(names[2]))
 		}
 	}
+	return tables, patterns
+}
+
+func tableList(m *migration, _, _ string) outcome {
+	const key = "postgres.tables"
+	captured, patterns := m.captured()
 	if len(patterns) > 0 {
 		return outcome{Decide, key, "A pattern: list the tables that it matches (SELECT * FROM pg_publication_tables " +
 			"shows the tables of the publication). Name a partitioned table by its root."}
+	}
+	var tables, left, unrouted []string
+	upper := false
+	for _, t := range captured {
+		routed, known := m.selects(m.router, t)
+		switch {
+		case m.foreign(t.schema, t.name):
+			left = append(left, t.String())
+		case known && !routed:
+			unrouted = append(unrouted, t.String())
+		default:
+			tables = append(tables, asName(t.schema)+"."+asName(t.name))
+			upper = upper || strings.ToLower(t.String()) != t.String()
+		}
 	}
 	if len(tables) == 0 {
 		return outcome{Decide, key, "No table remains; name the outbox table."}
@@ -48,15 +76,22 @@ func tableList(m *migration, _, value string) outcome {
 	if !slices.Equal(tables, []string{"public.outbox"}) {
 		m.out.set(key, tables)
 	}
-	note := ""
+	var notes []string
 	if len(tables) > 1 {
-		note = "Several tables: like the event router, this program treats each of them as an outbox."
+		notes = append(notes, "Several tables: like the event router, this program treats each of them as an outbox.")
+	}
+	if upper {
+		notes = append(notes, "Debezium ignores the case of these names, this program does not: if Postgres lists the "+
+			"table in lower case, write it in lower case.")
 	}
 	if len(left) > 0 {
-		note = strings.TrimSpace(note + " Left out, because it is for heartbeats or signals: " +
-			strings.Join(left, ", ") + ".")
+		notes = append(notes, "Left out, because it is for heartbeats or signals: "+strings.Join(left, ", ")+".")
 	}
-	return outcome{Translated, key, note}
+	if len(unrouted) > 0 {
+		notes = append(notes, "Left out, because the event router's predicate passes its rows by: "+
+			strings.Join(unrouted, ", ")+".")
+	}
+	return outcome{Translated, key, strings.Join(notes, " ")}
 }
 
 // foreign reports whether the table is for signals or heartbeats. Only the table that the heartbeat's statement writes

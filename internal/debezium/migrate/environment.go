@@ -1,0 +1,49 @@
+package migrate
+
+import (
+	"regexp"
+	"strings"
+)
+
+// assignment is a line of an environment file, a shell script of exports, or `env`.
+var assignment = regexp.MustCompile(`^(?:export\s+)?([A-Z][A-Z0-9_]*)=(.*)$`)
+
+// fromEnvironment reads Debezium Server's options from environment variables, whose names MicroProfile Config makes
+// from the options' names: upper case, with _ for every other character. The names of transformations and predicates
+// are the ones that their lists have.
+func fromEnvironment(text []byte) []entry {
+	var all []entry
+	for line := range strings.Lines(valid(text)) {
+		found := assignment.FindStringSubmatch(strings.TrimSpace(line))
+		if found == nil || !strings.HasPrefix(found[1], "DEBEZIUM_") && !strings.HasPrefix(found[1], "QUARKUS_") {
+			continue
+		}
+		all = append(all, entry{strings.ToLower(strings.ReplaceAll(found[1], "_", ".")), unquoted(found[2])})
+	}
+	for _, kind := range []string{"debezium.transforms", "debezium.predicates"} {
+		for _, e := range all {
+			if e.name != kind {
+				continue
+			}
+			for _, alias := range list(e.value) {
+				folded := kind + "." + strings.ToLower(regexp.MustCompile(`[^A-Za-z0-9]`).ReplaceAllString(alias, "."))
+				for i := range all {
+					if option, ok := strings.CutPrefix(all[i].name, folded+"."); ok {
+						all[i].name = kind + "." + alias + "." + option
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// unquoted takes off a shell's quotes.
+func unquoted(value string) string {
+	for _, quote := range []string{`"`, "'"} {
+		if inner, ok := strings.CutPrefix(value, quote); ok && strings.HasSuffix(inner, quote) {
+			return strings.TrimSuffix(inner, quote)
+		}
+	}
+	return value
+}
