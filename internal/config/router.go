@@ -167,7 +167,11 @@ func (l *loader) router(r *Router) {
 	}
 	for _, n := range needed {
 		if n.value == "" {
-			l.fail(n.key, "", "must not be empty")
+			problem := "must not be empty"
+			if n.key == "router.columns.aggregate_id" {
+				problem += "; name the column of the id if the events need no order"
+			}
+			l.fail(n.key, "", "%s", problem)
 		}
 	}
 	if r.Preset != PresetDebezium {

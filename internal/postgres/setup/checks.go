@@ -203,7 +203,7 @@ func checkColumns(m postgres.Columns, t postgres.OutboxTable) []preflight.Findin
 			Level: preflight.Fail, Subject: subject,
 			Found:  fmt.Sprintf("It has no column %s.", identifier.Quote(want.Name)),
 			Why:    fmt.Sprintf("%s reads it; every row would be delayed.", want.Key),
-			Remedy: fmt.Sprintf("Set %s to one of: %s.", want.Key, strings.Join(t.ColumnNames(), ", ")),
+			Remedy: columnRemedy(want, t),
 		}
 		if w := writers.Of(t.Table.Name, t.ColumnNames()); w != nil {
 			f.Remedy = "This looks like the outbox table of " + w.Name + ". Write the configuration for it, or " +
@@ -221,6 +221,29 @@ func checkColumns(m postgres.Columns, t postgres.OutboxTable) []preflight.Findin
 		out = append(out, f)
 	}
 	return out
+}
+
+// columnRemedy names the columns whose types fit, and the setting for a table that has none.
+func columnRemedy(want postgres.NeededColumn, t postgres.OutboxTable) string {
+	var names []string
+	for _, c := range t.Columns {
+		if writers.Suits(want.Role, c.Type) {
+			names = append(names, c.Name)
+		}
+	}
+	remedy := fmt.Sprintf("Set %s to one of: %s.", want.Key, strings.Join(names, ", "))
+	if len(names) == 0 {
+		remedy = "The table has no column of a type that suits " + want.Key + "."
+	}
+	switch want.Role {
+	case "aggregate_type", "type", "headers", "timestamp":
+		if !strings.HasPrefix(want.Key, "router.debezium.") {
+			remedy += ` Set it to "" if the table has none.`
+		}
+	case "aggregate_id":
+		remedy += " If the events need no order, name the column of the id."
+	}
+	return remedy
 }
 
 // everyRowBad says what a warning leads to: without it, a first row that halts the connector is a surprise.

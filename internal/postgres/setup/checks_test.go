@@ -259,6 +259,13 @@ func TestCheckColumnTypes(t *testing.T) {
 		require.Equal(t, c.level, found[0].Level, name)
 		require.NotEmpty(t, found[0].ToDo().String(), name)
 	}
+	remedy := func(without string) string {
+		return checkColumns(m, table(func(c map[string]postgres.TableColumn) { delete(c, without) }))[0].Remedy
+	}
+	require.Contains(t, remedy("he"), "to one of: pa. Set it to \"\"", "the only column of JSON")
+	require.Contains(t, remedy("ts"), "has no column of a type that suits")
+	require.Contains(t, remedy("ai"), "name the column of the id")
+	require.NotContains(t, remedy("pa"), `""`)
 	for name, c := range map[string]postgres.TableColumn{
 		"he": {Type: "hstore", Category: "U"}, "ts": {Type: "date", Category: "D"},
 	} {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/writers"
 )
 
 // defaultSlot and defaultPublication are the defaults of their keys.
@@ -50,6 +51,9 @@ func (s *Survey) File(table string) (string, error) {
 		b.WriteString(chosen.writer.Router)
 	} else {
 		router(line, chosen)
+		if chosen != nil {
+			undecided(line, chosen)
+		}
 	}
 	line("kafka:")
 	line("  brokers: [127.0.0.1:9092]   # the database does not know them: write yours")
@@ -111,17 +115,36 @@ func (s *Survey) slotLines(line func(string, ...any)) {
 	}
 }
 
-// router writes the columns that are not named as the default expects.
+// router writes the columns that are not named as the default expects, and a topic that the table can name.
 func router(line func(string, ...any), m *match) {
 	line("router:")
-	if m != nil {
-		if m.debezium() {
-			line("  # These are the columns of Debezium's outbox event router. To have its records,")
-			line("  # too, see preset: debezium and cdc-outbox migrate debezium.")
-		}
-		columns(line, m)
+	if m == nil {
+		line("  topic: \"${aggregate_type}.events\"")
+		return
 	}
-	line("  topic: \"${aggregate_type}.events\"")
+	if m.debezium() {
+		line("  # These are the columns of Debezium's outbox event router. To have its records,")
+		line("  # too, see preset: debezium and cdc-outbox migrate debezium.")
+	}
+	columns(line, m)
+	switch column := m.columns[writers.Topic]; {
+	case column != "":
+		line("  # The column has the topic's whole name. cdc-outbox preview prints the topics of the rows.")
+		line("  topic: %s", strconv.Quote("${column:"+column+"}"))
+	case m.columns["aggregate_type"] != "":
+		line("  topic: \"${aggregate_type}.events\"")
+	default:
+		line("  # No column was recognized that tells topics apart, so all rows go to one.")
+		line("  topic: \"${table}.events\"")
+	}
+}
+
+// absent is the comment on a role that no column has, and that a table need not have.
+var absent = map[string]string{
+	"aggregate_type": "no column was recognized",
+	"type":           "no column was recognized: records have no header with the event's type",
+	"headers":        "no column of JSON was recognized",
+	"timestamp":      "no column was recognized: records have the time of the commit",
 }
 
 func columns(line func(string, ...any), m *match) {
@@ -133,13 +156,37 @@ func columns(line func(string, ...any), m *match) {
 		}
 		line("    "+format, args...)
 	}
-	for _, r := range roles {
-		switch found := m.columns[r.key]; found {
-		case r.names[0]:
-		case "":
-			say("# %s: no column was recognized%s", r.key, map[bool]string{true: "; it may be absent"}[r.optional])
-		default:
-			say("%s: %s", r.key, strconv.Quote(found))
+	for _, key := range []string{"id", "aggregate_type", "aggregate_id", "type", "payload", "headers", "timestamp"} {
+		switch found := m.columns[key]; {
+		case found == writers.Standard(key):
+		case found != "":
+			say("%s: %s", key, strconv.Quote(found))
+		case absent[key] != "":
+			say("%s: \"\"   # %s", key, absent[key])
 		}
+	}
+}
+
+// undecided lists what only a person can say: no command loads the file before.
+func undecided(line func(string, ...any), m *match) {
+	head := false
+	for _, role := range []struct{ key, text string }{
+		{"id", "Name the column with the event's id, which no other row has."},
+		{
+			"aggregate_id", "Name the column that becomes the record's key: events with one key stay in order. If " +
+				"none needs an order, name the column of the id.",
+		},
+		{"payload", "Name the column with the event."},
+	} {
+		if m.columns[role.key] != "" {
+			continue
+		}
+		if !head {
+			line("# Decide these and delete the lines; cdc-outbox refuses the file while one is here.")
+			line("undecided:")
+			head = true
+		}
+		line("  - router.columns.%s: %s", role.key, strconv.Quote(role.text+" The table has "+
+			printableName(strings.Join(m.suitable(role.key), ", "))+"."))
 	}
 }

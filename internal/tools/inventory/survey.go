@@ -9,6 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/writers"
 )
 
 // Survey is an inventory of a database.
@@ -22,10 +23,18 @@ type Survey struct {
 	Publications []Publication // all of them
 }
 
-// Table is a table with the names of its columns.
+// Table is a table with its columns.
 type Table struct {
 	identifier.Table
-	Columns []string
+	Columns []writers.Column
+}
+
+func (t Table) names() []string {
+	names := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		names[i] = c.Name
+	}
+	return names
 }
 
 // Slot is a logical slot.
@@ -57,13 +66,16 @@ func Look(ctx context.Context, dsn string) (*Survey, error) {
 	if err != nil {
 		return failed("database", err)
 	}
-	s.Tables, err = rows(ctx, conn, `SELECT n.nspname, c.relname, array_agg(a.attname::text ORDER BY a.attnum)
+	s.Tables, err = rows(ctx, conn, `SELECT n.nspname, c.relname, array_agg(a.attname::text ORDER BY a.attnum),
+			array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum),
+			array_agg(coalesce(a.attnum = i.indkey[0] AND i.indnkeyatts = 1, false) ORDER BY a.attnum)
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+		LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
 		WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^pg_'
 			AND n.nspname <> 'information_schema'
 		GROUP BY 1, 2 ORDER BY 1, 2`,
-		func(r pgx.CollectableRow) (t Table, err error) { return t, r.Scan(&t.Schema, &t.Name, &t.Columns) })
+		scanTable)
 	if err != nil {
 		return failed("tables", err)
 	}
@@ -79,6 +91,16 @@ func Look(ctx context.Context, dsn string) (*Survey, error) {
 		return failed("publications", err)
 	}
 	return s, nil
+}
+
+func scanTable(r pgx.CollectableRow) (t Table, err error) {
+	var names, types []string
+	var primary []bool
+	err = r.Scan(&t.Schema, &t.Name, &names, &types, &primary)
+	for i := range names {
+		t.Columns = append(t.Columns, writers.Column{Name: names[i], Type: types[i], Primary: primary[i]})
+	}
+	return t, err
 }
 
 func rows[T any](ctx context.Context, conn *pgx.Conn, sql string, scan pgx.RowToFunc[T]) ([]T, error) {
