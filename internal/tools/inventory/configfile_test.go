@@ -104,7 +104,8 @@ func TestShapes(t *testing.T) {
 			config.Columns{
 				ID: "id", AggregateType: "messageable_type", AggregateID: "messageable_id", Type: "event_name",
 				Payload: "payload", Timestamp: "created_at",
-			}, byType,
+			},
+			byType,
 		},
 		{
 			"Rails, uuid", table("outbox_messages", "id uuid!", "topic character varying", "key character varying",
@@ -112,7 +113,8 @@ func TestShapes(t *testing.T) {
 			config.Columns{
 				ID: "id", AggregateID: "key", Type: "name", Payload: "data", Headers: "metadata",
 				Timestamp: "created_at",
-			}, "${column:topic}",
+			},
+			"${column:topic}",
 		},
 		{
 			"Django", table("core_outboxevent", "id bigint!", "event_id uuid", "aggregate character varying(64)",
@@ -121,7 +123,8 @@ func TestShapes(t *testing.T) {
 			config.Columns{
 				ID: "id", AggregateType: "aggregate", AggregateID: "aggregate_id", Type: "event_type",
 				Payload: "payload", Timestamp: "occurred_at",
-			}, byType,
+			},
+			byType,
 		},
 		{
 			"Prisma", table("OutboxEvent", "id text!", "aggregateType text", "aggregateId text", "eventType text",
@@ -130,14 +133,16 @@ func TestShapes(t *testing.T) {
 			config.Columns{
 				ID: "id", AggregateType: "aggregateType", AggregateID: "aggregateId", Type: "eventType",
 				Payload: "payload", Headers: "headers", Timestamp: "createdAt",
-			}, byType,
+			},
+			byType,
 		},
 		{
 			"TypeORM", table("outbox", "id uuid!", "destination character varying", "partitionKey character varying",
 				"messageType character varying", "body json", "createdAt timestamp without time zone"),
 			config.Columns{
 				ID: "id", AggregateID: "partitionKey", Type: "messageType", Payload: "body", Timestamp: "createdAt",
-			}, "${column:destination}",
+			},
+			"${column:destination}",
 		},
 		{
 			"Sequelize", table("Outbox", "id integer!", "entityType public.enum_Outbox_entityType", "entityId uuid",
@@ -146,7 +151,8 @@ func TestShapes(t *testing.T) {
 			config.Columns{
 				ID: "id", AggregateType: "entityType", AggregateID: "entityId", Type: "eventName", Payload: "eventData",
 				Timestamp: "createdAt",
-			}, byType,
+			},
+			byType,
 		},
 		{
 			"Ecto", table("outbox_entries", "id uuid!", "stream character varying(255)", "stream_id uuid",
@@ -155,12 +161,14 @@ func TestShapes(t *testing.T) {
 			config.Columns{
 				ID: "id", AggregateID: "stream_id", Type: "type", Payload: "data", Headers: "meta",
 				Timestamp: "inserted_at",
-			}, "${column:stream}",
+			},
+			"${column:stream}",
 		},
 		{
 			"EF Core", table("OutboxMessages", "Id uuid!", "Type text", "Content text",
 				"OccurredOnUtc timestamp with time zone", "ProcessedOnUtc timestamp with time zone", "Error text"),
-			config.Columns{ID: "Id", Type: "Type", Payload: "Content", Timestamp: "OccurredOnUtc"}, "${table}.events",
+			config.Columns{ID: "Id", Type: "Type", Payload: "Content", Timestamp: "OccurredOnUtc"},
+			"${table}.events",
 		},
 		{
 			"EF Core, aggregates", table("OutboxEvents", "OutboxId uuid!", "AggregateType text", "AggregateId uuid",
@@ -168,7 +176,8 @@ func TestShapes(t *testing.T) {
 			config.Columns{
 				ID: "OutboxId", AggregateType: "AggregateType", AggregateID: "AggregateId", Type: "EventName",
 				Payload: "PayloadJson", Timestamp: "OccuredOn",
-			}, byType,
+			},
+			byType,
 		},
 		{
 			"EF Core, routing key", table("Outbox", "Id bigint!", "RoutingKey text", "AggregateId text",
@@ -176,7 +185,8 @@ func TestShapes(t *testing.T) {
 				"EventData bytea", "CreatedOn timestamp with time zone"),
 			config.Columns{
 				ID: "Id", AggregateID: "AggregateId", Type: "EventType", Payload: "EventData", Timestamp: "CreatedOn",
-			}, "${column:RoutingKey}",
+			},
+			"${column:RoutingKey}",
 		},
 		{
 			"Alembic", table("outbox", "outbox_id bigint!", "aggregate_type text", "aggregate_id uuid",
@@ -185,7 +195,8 @@ func TestShapes(t *testing.T) {
 			config.Columns{
 				ID: "outbox_id", AggregateType: "aggregate_type", AggregateID: "aggregate_id", Type: "event_type",
 				Payload: "payload_json", Timestamp: "occurred_on",
-			}, byType,
+			},
+			byType,
 		},
 		{
 			"Knex", table("outbox_messages", "id uuid!", "channel character varying(255)", "message_key text",
@@ -201,7 +212,8 @@ func TestShapes(t *testing.T) {
 				ID: "id", AggregateType: "eventable_type", AggregateID: "eventable_id", Type: "event",
 				Payload:   "payload",
 				Timestamp: "created_at",
-			}, byType,
+			},
+			byType,
 		},
 		{
 			"Hibernate", table("outboxevent", "id uuid!", "aggregatetype character varying(255)",
@@ -211,7 +223,8 @@ func TestShapes(t *testing.T) {
 			config.Columns{
 				ID: "id", AggregateType: "aggregatetype", AggregateID: "aggregateid", Type: "type", Payload: "payload",
 				Timestamp: "timestamp",
-			}, byType,
+			},
+			byType,
 		},
 		{
 			"CloudEvents", table("outbox", "id text!", "source text", "subject text", "type text", "data jsonb",
@@ -228,8 +241,10 @@ func TestShapes(t *testing.T) {
 		{
 			"an event as JSON", table("domain_events_outbox", "uuid uuid!", "entity text", "entity_id text",
 				"action text", "event jsonb", "attributes text", "created date"),
-			config.Columns{ID: "uuid", AggregateType: "entity", AggregateID: "entity_id", Type: "action",
-				Payload: "event"},
+			config.Columns{
+				ID: "uuid", AggregateType: "entity", AggregateID: "entity_id", Type: "action",
+				Payload: "event",
+			},
 			byType,
 		},
 	} {
