@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/app/routing"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
@@ -42,7 +42,7 @@ row, or a row cannot become a record.`,
 			if err != nil {
 				return err
 			}
-			o, err := previewOptions(c)
+			o, err := service.PreviewOptions(c)
 			if err != nil {
 				return err
 			}
@@ -55,16 +55,6 @@ row, or a row cannot become a record.`,
 	cmd.Flags().IntVar(&last, "last", last, "how many of the latest rows of each table")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each row")
 	return cmd
-}
-
-// previewOptions are the options for reading and routing rows.
-func previewOptions(c *config.Loaded) (preview.Options, error) {
-	db, err := wiring.NewTarget(c)
-	if err != nil {
-		return preview.Options{}, err
-	}
-	route, err := routing.New(c)
-	return preview.Options{DSN: db.DSN, Admin: db.Admin, Router: route, Policies: wiring.Policies(c)}, err
 }
 
 func (a *app) preview(ctx context.Context, o preview.Options, ids []string, last int, asJSON bool) error {
@@ -97,7 +87,7 @@ func (a *app) runToStdout(ctx context.Context, c *config.Loaded) error {
 		return fault.Usage("--sink stdout reads the log, and source is polling",
 			"cdc-outbox preview shows what rows of the table become")
 	}
-	o, err := previewOptions(c)
+	o, err := service.PreviewOptions(c)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,8 @@ func checkPostgres(
 				"and says so.",
 		})
 	}
-	return findings, topics, nil
+	sample, err := checkSample(ctx, c)
+	return append(findings, sample...), topics, err
 }
 
 // checkOwner looks at the rights in Kafka that carry the name of the Postgres cluster.

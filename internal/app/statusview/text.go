@@ -63,7 +63,7 @@ func writeAlerts(b *strings.Builder, st *service.Status, style console.Style) {
 	}
 }
 
-// noSlot is the text in place of a slot's figures: there is no slot, or nobody could look yet.
+// noSlot is the text in place of a slot's figures: there is no slot, or the server has not been asked.
 func noSlot(st service.Status) string {
 	for _, w := range st.Waits {
 		switch w.Kind {

@@ -1,0 +1,80 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/app/routing"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/preview"
+)
+
+// sampledRows is the number of the latest rows of each table that Check routes.
+const sampledRows = 100
+
+// PreviewOptions are the options for reading rows and routing them as Run would.
+func PreviewOptions(c *config.Loaded) (preview.Options, error) {
+	db, err := wiring.NewTarget(c)
+	if err != nil {
+		return preview.Options{}, err
+	}
+	route, err := routing.New(c)
+	return preview.Options{DSN: db.DSN, Admin: db.Admin, Router: route, Policies: wiring.Policies(c)}, err
+}
+
+// sampleTimeout bounds a sort of a large table that has no index on the timestamp.
+const sampleTimeout = 5 * time.Second
+
+// checkSample routes the latest rows, because a check that leaves out bad rows is green while Run halts.
+func checkSample(ctx context.Context, c *config.Loaded) ([]preflight.Finding, error) {
+	o, err := PreviewOptions(c)
+	if err != nil || len(o.Admin.Tables) == 0 {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, sampleTimeout)
+	defer cancel()
+	bad, newest := 0, false // newest: the latest row is good
+	var first *preview.Record
+	n, _ := preview.Rows(limited, o, nil, sampledRows, func(r *preview.Record) error {
+		newest = r.Bad == nil
+		if r.Bad != nil {
+			bad++
+			if first == nil {
+				first = r
+			}
+		}
+		return nil
+	}) // an error about a table is a finding of its own
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case first != nil:
+		return []preflight.Finding{badRows(first, bad, n, newest)}, nil
+	case limited.Err() != nil:
+		return []preflight.Finding{preflight.Fine("rows", fmt.Sprintf("The latest rows were not tried: reading them "+
+			"took more than %d s.", sampleTimeout/time.Second))}, nil
+	}
+	return nil, nil
+}
+
+func badRows(first *preview.Record, bad, n int, newest bool) preflight.Finding {
+	f := preflight.Finding{
+		Level: preflight.Fail, Subject: "table " + fault.Printable(first.Table),
+		Found: fmt.Sprintf("%d of %d sampled rows cannot become a record. Event %s: %s (%s).",
+			bad, n, fault.Printable(first.Bad.EventID), fault.Printable(first.Bad.Detail), first.Bad.Reason),
+		Why:    "run halts at such a row; see router.on_bad_row.",
+		Remedy: first.Bad.Next, Commands: []string{fmt.Sprintf("cdc-outbox preview --last %d", sampledRows)},
+	}
+	switch policy := first.Bad.Policy; {
+	case policy != string(relay.Halt):
+		f.Level, f.Why = preflight.Warn, "Such a row does not become an event: the policy is "+policy+"."
+	case newest:
+		f.Level, f.Why = preflight.Warn, "run halts at such a row. Later rows become records."
+	}
+	return f
+}
