@@ -9,8 +9,8 @@ import (
 var assignment = regexp.MustCompile(`^(?:export\s+)?([A-Z][A-Z0-9_]*)=(.*)$`)
 
 // fromEnvironment reads Debezium Server's options from environment variables, whose names MicroProfile Config makes
-// from the options' names: upper case, with _ for every other character. The names of transformations and predicates
-// are the ones that their lists have.
+// from the options' names: upper case, with _ for every other character. Transformations and predicates keep the names
+// that their lists have.
 func fromEnvironment(text []byte) []entry {
 	var all []entry
 	for line := range strings.Lines(valid(text)) {

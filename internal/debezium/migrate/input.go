@@ -106,7 +106,7 @@ func parseForm(text []byte) (*Input, error) {
 	return in, nil
 }
 
-// Forms that are told by how they begin, or by a line of them.
+// Forms that their first line, or one of their lines, shows.
 var (
 	shellScript   = regexp.MustCompile(`(?m)^(#!|\s*(sudo |docker exec \S+ )?(curl|https?|kubectl|kafka-connect)\s)`)
 	ksqlStatement = regexp.MustCompile(`(?mi)^\s*CREATE\s+(SOURCE|SINK)\s+CONNECTOR\b`)

@@ -134,7 +134,7 @@ func router(line func(string, ...any), m *match) {
 	case m.columns["aggregate_type"] != "":
 		line("  topic: \"${aggregate_type}.events\"")
 	default:
-		line("  # No column was recognized that tells topics apart, so all rows go to one.")
+		line("  # No column with a topic was recognized, so all rows go to one.")
 		line("  topic: \"${table}.events\"")
 	}
 }
