@@ -109,8 +109,8 @@ func oneOf(all map[string]object) (*Input, error) {
 		}
 	}
 	if len(found) != 1 {
-		return nil, fmt.Errorf("the file has %d connectors (%s), and %d of them have an event router: pass one connector "+
-			"alone, as curl http://CONNECT:8083/connectors/NAME prints it",
+		return nil, fmt.Errorf("the file has %d connectors (%s), and %d of them have an event router: pass one "+
+			"connector alone, as curl http://CONNECT:8083/connectors/NAME prints it",
 			len(all), strings.Join(names, ", "), len(found))
 	}
 	return found[0], nil

@@ -93,7 +93,7 @@ func routerPredicate(m *migration, _, _ string) outcome {
 			"does not route an outbox."}
 	case len(unrouted) > 0:
 		return outcome{Translated, key, about + " Not routed, so not in postgres.tables: " +
-			strings.Join(unrouted, ", ") + ". Check that no consumer reads their change events."}
+			strings.Join(unrouted, ", ") + ". Check that no consumer reads their events."}
 	}
 	return outcome{Without, "", about}
 }
