@@ -22,6 +22,8 @@ RACE :=
 NO_RACE_NOTE = @echo "note: no C compiler found, so the tests run without the race detector; install gcc and libc6-dev to have it"
 else
 RACE := -race
+# Otherwise each process with the detector sleeps a second before it exits, and a test binary is one for each package.
+export GORACE ?= atexit_sleep_ms=0
 NO_RACE_NOTE = @:
 endif
 
