@@ -68,7 +68,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := scratch.NewDir("postgres")
+	dir, err := scratch.NewDataDir("postgres")
 	if err != nil {
 		return nil, err
 	}
