@@ -65,7 +65,10 @@ func anchors(text string) map[string]bool {
 }
 
 func TestAnchorsExist(t *testing.T) {
-	texts := pages(t)
+	texts, of := pages(t), map[string]map[string]bool{}
+	for page, text := range texts {
+		of[page] = anchors(text)
+	}
 	seen := 0
 	for page, text := range texts {
 		for _, m := range anchor.FindAllStringSubmatch(text, -1) {
@@ -73,8 +76,8 @@ func TestAnchorsExist(t *testing.T) {
 			if m[1] != "" {
 				target = filepath.Join(filepath.Dir(page), m[1])
 			}
-			if there, ok := texts[target]; ok { // otherwise another site, or a page that is not checked
-				require.True(t, anchors(there)[m[2]], "%s links to %s#%s", page, m[1], m[2])
+			if there, ok := of[target]; ok { // otherwise another site, or a page that is not checked
+				require.True(t, there[m[2]], "%s links to %s#%s", page, m[1], m[2])
 				seen++
 			}
 		}

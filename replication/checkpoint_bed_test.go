@@ -100,6 +100,7 @@ func (s *source) hears(t testing.TB) {
 	require.Eventually(t, func() bool { return s.lastReply(t, conn).After(asked) }, time.Minute, 5*time.Millisecond)
 }
 
+// hearsAFew waits for several of them, for what none of them may say: the first may have been composed before the call.
 func (s *source) hearsAFew(t testing.TB) {
 	t.Helper()
 	for range 3 {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/browser"
 	porter "github.com/cdc-outbox/cdc-outbox/test/testkit/port"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/scratch"
 )
@@ -49,6 +50,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	testkit.AtEnd(browser.End)
 	testkit.Main(m)
 }
 

@@ -17,10 +17,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/browser"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/leak"
 )
 
-func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m, browser.End) }
 
 func get(t *testing.T, p *Page, method, url string) *httptest.ResponseRecorder {
 	t.Helper()

@@ -4,6 +4,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +20,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/scratch"
 )
 
 // patience is for one answer of the browser.
@@ -36,11 +39,18 @@ func find() string {
 	return ""
 }
 
-// Browser is a running Chromium with a profile of its own.
+// Browser is a window of the process's Chromium, with storage of its own.
 type Browser struct{ ctx context.Context }
 
-// Start starts a browser, which ends with the test. Where there is none the test is left out, but in CI it fails: a
-// check that quietly does nothing is worse than none.
+// running is the Chromium of this process: to start one takes longer than most tests of the page.
+var running struct {
+	sync.Mutex
+	ctx context.Context
+	end func() error
+}
+
+// Start gives the test a browser, which ends with it. Where there is none the test is left out, but in CI it fails: a
+// check that quietly does nothing is worse than none. TestMain calls End after the tests.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	if testing.Short() {
@@ -54,22 +64,58 @@ func Start(t testing.TB) *Browser {
 		}
 		t.Skip(message)
 	}
+	running.Lock()
+	defer running.Unlock()
+	if running.ctx == nil {
+		if err := start(path); err != nil {
+			t.Fatalf("start %s: %v", path, err)
+		}
+	}
+	ctx, end := chromedp.NewContext(running.ctx, chromedp.WithNewBrowserContext())
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx) // gracefully, and waits
+		end()
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("open a window: %v", err)
+	}
+	return &Browser{ctx}
+}
+
+func start(path string) error {
+	profile, err := scratch.NewDir("browser")
+	if err != nil {
+		return err
+	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path),
-		chromedp.WSURLReadTimeout(2*time.Minute), chromedp.UserDataDir(t.TempDir()))
+		chromedp.WSURLReadTimeout(2*time.Minute), chromedp.UserDataDir(profile.Path))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium refuses to sandbox for root
 	}
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, endBrowser := chromedp.NewContext(allocator)
-	t.Cleanup(func() {
+	running.ctx, running.end = ctx, func() error {
 		_ = chromedp.Cancel(ctx) // gracefully, and waits
 		endBrowser()
 		end()
-	})
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start %s: %v", path, err)
+		return profile.Remove()
 	}
-	return &Browser{ctx}
+	if err := chromedp.Do(ctx); err != nil {
+		running.ctx = nil
+		return errors.Join(err, running.end())
+	}
+	return nil
+}
+
+// End ends the process's Chromium, after all tests.
+func End() error {
+	running.Lock()
+	defer running.Unlock()
+	if running.ctx == nil {
+		return nil
+	}
+	running.ctx = nil
+	return running.end()
 }
 
 // Look is how a tab shows a page. The zero value is a desktop's, in light colours.

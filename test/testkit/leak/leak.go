@@ -14,9 +14,15 @@ import (
 // there when it is over.
 const patience = 30 * time.Second
 
-// VerifyTestMain is goleak.VerifyTestMain with patience.
-func VerifyTestMain(m *testing.M) {
+// VerifyTestMain is goleak.VerifyTestMain with patience. Before it looks it ends what the tests have shared.
+func VerifyTestMain(m *testing.M, ends ...func() error) {
 	code := m.Run()
+	for _, end := range ends {
+		if err := end(); err != nil {
+			fmt.Fprintln(os.Stderr, "end what tests have shared:", err)
+			code = max(code, 1)
+		}
+	}
 	if code == 0 {
 		if err := Find(); err != nil {
 			fmt.Fprintln(os.Stderr, "goroutines left behind:", err)

@@ -18,7 +18,7 @@ func (s *Server) Copy(ctx context.Context, mode Mode) (*Copy, error) {
 	if err := s.Stop(ctx, mode); err != nil {
 		return nil, err
 	}
-	dir, err := scratch.NewDir("copy")
+	dir, err := scratch.NewDataDir("copy")
 	if err != nil {
 		return nil, err
 	}

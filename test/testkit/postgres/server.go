@@ -68,7 +68,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := scratch.NewDir("postgres")
+	dir, err := scratch.NewDataDir("postgres")
 	if err != nil {
 		return nil, err
 	}
@@ -97,16 +97,12 @@ func (s *Server) create() error {
 	if err := s.who.own(home); err != nil {
 		return err
 	}
-	if err := s.who.check(s.bin, home); err != nil {
+	template, err := s.template()
+	if err != nil {
 		return err
 	}
-	args := []string{"-D", s.DataDir(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"}
-	if s.opts.WALSegment > 0 {
-		args = append(args, fmt.Sprintf("--wal-segsize=%d", s.opts.WALSegment))
-	}
-	out, err := s.who.command(home, filepath.Join(s.bin.Dir, "initdb"), args...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("initdb of PostgreSQL %s: %w: %s", s.bin.Version, err, out)
+	if err := errors.Join(s.copyData(template, s.DataDir()), s.identify()); err != nil {
+		return err
 	}
 	if len(s.opts.HBA) == 0 {
 		return nil

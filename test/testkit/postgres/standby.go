@@ -26,7 +26,7 @@ func (s *Server) Standby(ctx context.Context, name string, keepSlots bool,
 	if err := s.Stop(ctx, Fast); err != nil {
 		return nil, err
 	}
-	dir, err := scratch.NewDir("postgres")
+	dir, err := scratch.NewDataDir("postgres")
 	if err != nil {
 		return nil, err
 	}
