@@ -231,7 +231,7 @@ imports: $(DEPGUARD)
 cross: ## build the binary for the other platforms, and vet what is particular to macOS
 	@set -e; for p in linux/arm64 darwin/arm64 darwin/amd64 windows/amd64; do echo $$p; \
 		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -tags $(TAGS) -o /dev/null ./cmd/cdc-outbox; done
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./... ./outbox/... ./inbox/...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet -trimpath -tags $(TAGS) ./... ./outbox/... ./inbox/...
 
 # Test machinery that reached the production binary through some detour would show here, not in depguard. Nor may it
 # link a call of a method by a name that is known at run time, as templates make them: the linker then keeps every
