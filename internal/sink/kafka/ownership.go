@@ -32,7 +32,10 @@ type ownership struct {
 	wake    chan struct{} // capacity 1
 	timeout time.Duration // of transactions, as InitProducerID wants it in either mode
 
+	positionTopic string
+
 	owner    Owner
+	looking  *look    // Latest waits for the stored position; nil: it does not
 	wanted   bool     // Begin waits for an epoch
 	begun    bool     // we have one
 	plain    bool     // for good: the epoch is not the coordinator's, because the user may not, or the broker cannot
@@ -62,7 +65,7 @@ func newOwnership(cfg *Config) *ownership {
 	if !cfg.Owned && cfg.Transactions == nil {
 		return nil
 	}
-	o := &ownership{wake: make(chan struct{}, 1), timeout: ownerTimeout}
+	o := &ownership{wake: make(chan struct{}, 1), timeout: ownerTimeout, positionTopic: wire.DefaultPositionTopic}
 	o.transactionCoordinator.kind, o.groupCoordinator.kind = wire.CoordinatesTransactions, wire.CoordinatesGroups
 	return o
 }
@@ -177,6 +180,8 @@ func (p *Producer) nextStep() func(context.Context) time.Duration {
 	switch {
 	case p.fatal != nil || o.fenced:
 		return nil
+	case o.looking != nil && !o.looking.done:
+		return p.lookUp
 	case o.wanted && !o.begun:
 		return p.fence
 	case !o.begun || o.plain:

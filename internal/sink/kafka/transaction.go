@@ -114,7 +114,7 @@ func newTransactions(cfg *Transactions, o *ownership) *transactions {
 	}
 	x := &transactions{ownership: o, cfg: *cfg, live: &transaction{}}
 	x.cfg.setDefaults()
-	x.filling, o.timeout = x.live, x.cfg.Timeout
+	x.filling, o.timeout, o.positionTopic = x.live, x.cfg.Timeout, x.cfg.PositionTopic
 	return x
 }
 
