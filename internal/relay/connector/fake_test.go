@@ -69,6 +69,7 @@ func typedRow(id, aggregateType string) *pgoutput.Message {
 type fakeStream struct {
 	script []*pgoutput.Message
 	breaks bool
+	ends   error // of the script, instead
 
 	life     context.Context // of Run
 	nudge    chan struct{}
@@ -115,6 +116,9 @@ func (s *fakeStream) Receive() (*pgoutput.Message, error) {
 		m := s.script[0]
 		s.script = s.script[1:]
 		return m, nil
+	}
+	if s.ends != nil {
+		return nil, s.ends
 	}
 	if s.breaks || s.lost() {
 		return nil, &fault.Error{Kind: fault.Retry, Object: "stream", Err: errors.New("broken")}
