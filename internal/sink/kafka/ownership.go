@@ -65,14 +65,10 @@ func newOwnership(cfg *Config) *ownership {
 	if !cfg.Owned && cfg.Transactions == nil {
 		return nil
 	}
-	o := &ownership{wake: make(chan struct{}, 1), timeout: ownerTimeout, positionTopic: wire.DefaultPositionTopic}
+	o := &ownership{wake: make(chan struct{}, 1), timeout: wire.OwnerTimeout, positionTopic: wire.DefaultPositionTopic}
 	o.transactionCoordinator.kind, o.groupCoordinator.kind = wire.CoordinatesTransactions, wire.CoordinatesGroups
 	return o
 }
-
-// ownerTimeout is for InitProducerID without transactions. It means nothing there, and is below every broker's
-// transaction.max.timeout.ms.
-const ownerTimeout = 10 * time.Second
 
 // renewEvery is how often the coordinator is asked for the next epoch although nothing calls for it: it forgets an id
 // that was idle for transactional.id.expiration.ms, 7 days by default, and leaders forget the epochs in a partition
