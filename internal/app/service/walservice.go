@@ -64,7 +64,7 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 	if s.admin, err = wiring.Admin(s.Config, false); err != nil {
 		return nil, err
 	}
-	s.admin.Logger = s.Logger
+	s.admin.Logger, s.admin.Waits = s.Logger, s.startsAfter
 	if err := s.newEngine(); err != nil {
 		return nil, err
 	}
@@ -180,9 +180,7 @@ func (s *walService) ensure(ctx context.Context) error {
 		case fault.KindOf(err) != fault.Retry:
 			return err
 		}
-		var w waiting
-		w.why, w.remedy = fault.Split(err)
-		s.startup.Store(&w)
+		s.startsAfter(err)
 		s.stay.GoesOn()          // the process waits for something else now
 		if said != err.Error() { // once for each reason, however long it lasts
 			said = err.Error()
@@ -194,6 +192,13 @@ func (s *walService) ensure(ctx context.Context) error {
 		case <-time.After(wait.NextBackOff()):
 		}
 	}
+}
+
+// startsAfter notes what the start waits for.
+func (s *walService) startsAfter(err error) {
+	var w waiting
+	w.why, w.remedy = fault.Split(err)
+	s.startup.Store(&w)
 }
 
 // unpolled refuses tables that a relay polls at this moment, and warns of tables that a relay might poll.
