@@ -38,6 +38,8 @@ type walService struct {
 
 	harm atomic.Pointer[fault.Wait] // the last check's finding that harms others, nil when there was none
 
+	otherRelay atomic.Pointer[fault.Wait] // the last check's warning of another relay
+
 	warned bool // the warning that a table may be polled as well was logged
 
 	ensured atomic.Int64 // when publication and slot were last seen to be there, Unix nanoseconds
@@ -259,8 +261,10 @@ func (s *walService) connectorStatus() connector.Status {
 	if why := s.stay.Standing(); why != nil {
 		st.State = why.State
 	}
-	if harm := s.harm.Load(); harm != nil {
-		st.Waits = append(st.Waits, *harm)
+	for _, said := range []*fault.Wait{s.harm.Load(), s.otherRelay.Load()} {
+		if said != nil {
+			st.Waits = append(st.Waits, *said)
+		}
 	}
 	st.Ready, st.ReadyReason = s.ready()
 	return st
