@@ -17,9 +17,9 @@ import (
 // TestCheckpointHasWhatAStreamConfirmed: each way out of a stream leaves the confirmed position in the table, so that
 // the next start, of this process or another, repeats nothing of it.
 //
-// Bug (stream): A stream that an error ended left up to 100 ms of what it had confirmed unwritten. Cost: with `on_fault:
-// stay` thousands of events twice in one life of the process, after a publication was dropped while catching up and made
-// again.
+// Bug (stream): A stream that an error ended left up to 100 ms of what it had confirmed unwritten. Cost: with
+// `on_fault: stay` thousands of events twice in one life of the process, after a publication was dropped while catching
+// up and made again.
 func TestCheckpointHasWhatAStreamConfirmed(t *testing.T) {
 	t.Parallel()
 	broken := func(kind fault.Kind) func(*source, *Stream) error {
@@ -54,7 +54,8 @@ func TestCheckpointHasWhatAStreamConfirmed(t *testing.T) {
 		"publication dropped": {provoked(`DROP PUBLICATION PUBLICATION_`), fault.Operator},
 		"publication emptied": {
 			provoked(`ALTER PUBLICATION PUBLICATION_ DROP TABLE outbox;
-				SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = 'SLOT'`), fault.Retry,
+				SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = 'SLOT'`),
+			fault.Retry,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

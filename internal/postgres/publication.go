@@ -52,7 +52,8 @@ SELECT coalesce(obj_description(p.oid, 'pg_publication'), ''), pg_has_role(p.pub
        (SELECT coalesce(jsonb_agg(to_jsonb(t) || jsonb_build_object('listed', EXISTS (
                  SELECT FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_class c ON c.oid = r.prrelid
                    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-                  WHERE r.prpubid = p.oid AND n.nspname = t.schemaname AND c.relname = t.tablename)) ORDER BY t.schemaname, t.tablename), '[]')::text
+                  WHERE r.prpubid = p.oid AND n.nspname = t.schemaname AND c.relname = t.tablename))
+                 ORDER BY t.schemaname, t.tablename), '[]')::text
           FROM pg_catalog.pg_publication_tables t WHERE t.pubname = p.pubname)
   FROM pg_catalog.pg_publication p WHERE p.pubname = $1::text`
 

@@ -106,7 +106,7 @@ func (s *walService) reportOtherRelay(findings []preflight.Finding) {
 	s.Logger.Warn("another relay reads the same publication", append(telemetry.RemedyFields(f.ToDo()),
 		zap.String(logkey.Object, f.Subject), zap.String(logkey.Reason, f.Found+" "+f.Why))...)
 	s.otherRelay.Store(&fault.Wait{
-		Kind: diagnose.OtherRelay, Object: f.Subject, Reason: f.Found + " " + f.Why, Next: f.Remedy, Commands: f.Commands,
-		Since: time.Now().UTC(),
+		Kind: diagnose.OtherRelay, Object: f.Subject, Reason: f.Found + " " + f.Why,
+		Next: f.Remedy, Commands: f.Commands, Since: time.Now().UTC(),
 	})
 }

@@ -161,7 +161,8 @@ func checkForeignTables(cfg Config, st state) []preflight.Finding {
 	f.Remedy = "Remove them from the publication."
 	if len(listed) < len(foreign) { // DROP TABLE takes only what ADD TABLE has added
 		f.Remedy += " Those that come with their schema, or as partitions, cannot be removed one by one: in one " +
-			"transaction, add the outbox by its name, and drop the schema or the partitioned table from the publication."
+			"transaction, add the outbox by its name, and drop the schema or the partitioned table from the " +
+			"publication."
 	}
 	if len(listed) > 0 {
 		f.Commands = []string{fmt.Sprintf("ALTER PUBLICATION %s DROP TABLE %s;", identifier.Quote(cfg.Publication),

@@ -17,8 +17,8 @@ import (
 // TestVersionsOtherRelayIsNamed: another relay that reads the same publication through a slot of its own is named, by
 // check and while the stream is open; one that reads another publication is not.
 //
-// Bug (setup): Two relays with the same publication and topics, and a slot each, were reported nowhere. Cost: each event
-// twice and out of order, after a configuration was copied and the slot renamed.
+// Bug (setup): Two relays with the same publication and topics, and a slot each, were reported nowhere. Cost: each
+// event twice and out of order, after a configuration was copied and the slot renamed.
 func TestVersionsOtherRelayIsNamed(t *testing.T) {
 	t.Parallel()
 	db := newAdminDB(t, setupTableDDL)

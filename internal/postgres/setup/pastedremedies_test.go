@@ -32,30 +32,46 @@ func TestVersionsRemediesArePasted(t *testing.T) {
 		byHand  string // what the remedy leaves to the operator's words
 		warning bool
 	}{
-		"all tables, unlogged": {0, setupTableDDL, "FOR ALL TABLES", `ALTER TABLE outbox SET UNLOGGED`, "unlogged", "",
-			false},
-		"schema, unlogged": {15, setupTableDDL, "FOR TABLES IN SCHEMA public", `ALTER TABLE outbox SET UNLOGGED`,
-			"unlogged", "", false},
-		"partition, unlogged": {0, partitioned, "FOR TABLE outbox WITH (publish_via_partition_root)",
-			`ALTER TABLE outbox_1 SET UNLOGGED`, "unlogged", "", false},
-		"all tables, partition unlogged": {0, partitioned, "FOR ALL TABLES WITH (publish_via_partition_root)",
-			`ALTER TABLE outbox_1 SET UNLOGGED`, "unlogged", "", false},
+		"all tables, unlogged": {
+			0, setupTableDDL, "FOR ALL TABLES", `ALTER TABLE outbox SET UNLOGGED`, "unlogged", "",
+			false,
+		},
+		"schema, unlogged": {
+			15, setupTableDDL, "FOR TABLES IN SCHEMA public", `ALTER TABLE outbox SET UNLOGGED`,
+			"unlogged", "", false,
+		},
+		"partition, unlogged": {
+			0, partitioned, "FOR TABLE outbox WITH (publish_via_partition_root)",
+			`ALTER TABLE outbox_1 SET UNLOGGED`, "unlogged", "", false,
+		},
+		"all tables, partition unlogged": {
+			0, partitioned, "FOR ALL TABLES WITH (publish_via_partition_root)",
+			`ALTER TABLE outbox_1 SET UNLOGGED`, "unlogged", "", false,
+		},
 		"all tables, by partitions": {0, partitioned, "FOR ALL TABLES", ``, "names of its partitions", "", false},
-		"schema, by partitions": {15, partitioned, "FOR TABLES IN SCHEMA public", ``, "names of its partitions", "",
-			false},
+		"schema, by partitions": {
+			15, partitioned, "FOR TABLES IN SCHEMA public", ``, "names of its partitions", "",
+			false,
+		},
 		"another table":  {0, setupTableDDL + other, "FOR TABLE another", ``, "not in", "", false},
 		"another schema": {15, setupTableDDL + other, "FOR TABLES IN SCHEMA s", ``, "not in", "", false},
-		"no inserts": {0, setupTableDDL, "FOR TABLE outbox WITH (publish = 'update')", ``, "does not publish inserts", "",
-			false},
-		"all tables, no inserts": {0, setupTableDDL, "FOR ALL TABLES WITH (publish = 'update')", ``,
-			"does not publish inserts", "", false},
+		"no inserts": {
+			0, setupTableDDL, "FOR TABLE outbox WITH (publish = 'update')", ``, "does not publish inserts",
+			"", false,
+		},
+		"all tables, no inserts": {
+			0, setupTableDDL, "FOR ALL TABLES WITH (publish = 'update')", ``,
+			"does not publish inserts", "", false,
+		},
 		"row filter": {15, setupTableDDL, "FOR TABLE outbox WHERE (aggregate_type = 'x')", ``, "row filter", "", false},
 		"row filter beside a schema": {15, setupTableDDL + other, "FOR TABLE outbox WHERE (aggregate_type = 'x'), " +
 			"TABLES IN SCHEMA s", ``, "row filter", "", false},
 		"column list":   {15, setupTableDDL, "FOR TABLE outbox (id, aggregate_id)", ``, "leaves out", "", false},
 		"foreign table": {0, setupTableDDL + other, "FOR TABLE outbox, another", ``, "not configured", "", true},
-		"foreign schema": {15, setupTableDDL + other, "FOR TABLE outbox, another, TABLES IN SCHEMA s", ``,
-			"not configured", `ALTER PUBLICATION NAME_ DROP TABLES IN SCHEMA s`, true},
+		"foreign schema": {
+			15, setupTableDDL + other, "FOR TABLE outbox, another, TABLES IN SCHEMA s", ``,
+			"not configured", `ALTER PUBLICATION NAME_ DROP TABLES IN SCHEMA s`, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := testkit.Postgres(t)
@@ -98,7 +114,8 @@ func (db *adminDB) faults(t *testing.T, warnings bool) []preflight.Finding {
 	require.NoError(t, err)
 	var out []preflight.Finding
 	for _, f := range append(checkTables(db.cfg, st), checkPublication(db.cfg, st)...) {
-		if f.Level == preflight.Fail || warnings && f.Level == preflight.Warn && f.Subject == db.cfg.PublicationSubject() {
+		if f.Level == preflight.Fail ||
+			warnings && f.Level == preflight.Warn && f.Subject == db.cfg.PublicationSubject() {
 			out = append(out, f)
 		}
 	}

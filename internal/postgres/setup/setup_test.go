@@ -277,8 +277,9 @@ func TestEnsureIgnoresTheLockOfAFrozenProcess(t *testing.T) {
 	require.Equal(t, []string{"SELECT pg_terminate_backend(" + pid + ");"}, f.Commands)
 }
 
-// TestEnsureTellsWhatItWaitsFor: while it waits, not only when it has given up: the transactions that keep the slot from
-// being created, and the session that sets it up, also when that waits itself, as one does whose process was killed.
+// TestEnsureTellsWhatItWaitsFor: while it waits, not only when it has given up: the transactions that keep the slot
+// from being created, and the session that sets it up, also when that waits itself, as one does whose process was
+// killed.
 //
 // Bug (setup): What the creation of a slot waits for was in the log alone, and of another process that sets it up
 // neither pid nor reason. Cost: `status` and /readyz said "looking at publication and slot" for a minute, and after a

@@ -47,8 +47,8 @@ SELECT a.pid, coalesce(a.application_name, ''), coalesce(a.wait_event_type, '') 
    AND ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended($1::text, 0)`
 
 // lockHolder names the session that sets the slot up. A process that was killed in the creation of the slot leaves its
-// session behind: the server learns that it is gone when the creation has ended, which may wait for a transaction. ok is
-// false where it is not known.
+// session behind: the server learns that it is gone when the creation has ended, which may wait for a transaction. It
+// returns false if the session is not known.
 func lockHolder(ctx context.Context, s servers, cfg Config) (f *fault.Error, ok bool) {
 	var pid int
 	var application string
@@ -56,7 +56,7 @@ func lockHolder(ctx context.Context, s servers, cfg Config) (f *fault.Error, ok 
 	var seconds float64
 	err := s.QueryRow(ctx, holderSQL, lockKey(cfg)).Scan(&pid, &application, &waits, &seconds)
 	if err != nil {
-		return nil, false
+		return nil, false //nolint:nilerr // not known, as documented
 	}
 	session := fmt.Sprintf("the session with pid %d (application %q)", pid, application)
 	if seconds >= 0 {

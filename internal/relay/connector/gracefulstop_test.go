@@ -143,8 +143,8 @@ func TestAskingAnIdleServer(t *testing.T) {
 	}
 }
 
-// TestAnErrorSettlesWhatWasHandedOver: before an error ends the attempt, Kafka acknowledges what it was given, within the
-// limit of a graceful stop. The next attempt does not repeat it.
+// TestAnErrorSettlesWhatWasHandedOver: before an error ends the attempt, Kafka acknowledges what it was given, within
+// the limit of a graceful stop. The next attempt does not repeat it.
 //
 // Bug (stream): An error that needs an operator ended the attempt with records in flight. Cost: with `on_fault: stay`
 // they came twice in one life of the process.

@@ -21,6 +21,6 @@ const MaxTransactionTimeout = "transaction.max.timeout.ms"
 
 // RaiseTransactionTimeout is the remedy for a cluster that allows less than the timeout.
 func RaiseTransactionTimeout(timeout time.Duration) fault.Remedy {
-	return fault.Do(fmt.Sprintf("Set %s to %d or more in the configuration of every broker, and restart the brokers one "+
-		"after the other.", MaxTransactionTimeout, timeout.Milliseconds()))
+	return fault.Do(fmt.Sprintf("Set %s to %d or more in the configuration of every broker, and restart the brokers "+
+		"one after the other.", MaxTransactionTimeout, timeout.Milliseconds()))
 }
