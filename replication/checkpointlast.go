@@ -35,8 +35,8 @@ func (s *Stream) leave() {
 }
 
 // storeAfter writes a position down although the session that had the slot may have ended. The write counts only over
-// the connection at hand, as another one may lead to another server, and if the row is as this process left it and
-// nobody else has the slot.
+// the connection at hand, as another one may lead to another server, and if the row is as this process left it and no
+// other session has the slot.
 func (cp *checkpoint) storeAfter(ctx context.Context, at lsn.LSN) error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()

@@ -160,7 +160,7 @@ func checkForeignTables(cfg Config, st state) []preflight.Finding {
 	f.Found = fmt.Sprintf("It publishes %d tables that are not configured: %s.", len(foreign), names)
 	f.Remedy = "Remove them from the publication."
 	if len(listed) < len(foreign) { // DROP TABLE takes only what ADD TABLE has added
-		f.Remedy += " Those that come with their schema, or as partitions, cannot be removed one by one: in one " +
+		f.Remedy += " Tables that come with their schema, or as partitions, cannot be removed one by one: in one " +
 			"transaction, add the outbox by its name, and drop the schema or the partitioned table from the " +
 			"publication."
 	}

@@ -50,7 +50,7 @@ type Config struct {
 	ConnectTimeout time.Duration
 
 	Logger *zap.Logger // default: none
-	// Waits is told, again and again, what a setup waits for: a *fault.Error with the remedy. Default: it is not told.
+	// Waits receives, again and again, what a setup waits for: a *fault.Error with the remedy. Default: ignored.
 	Waits func(error)
 
 	// Outside is where the checkpoint's number is kept beside the server; nil: not looked at.

@@ -85,7 +85,7 @@ func TestVersionsRemediesArePasted(t *testing.T) {
 				db.Exec(t, test.fault)
 			}
 			pasted := 0
-			for range 3 { // a finding may lie behind another
+			for range 3 { // a finding may appear after another
 				for _, f := range a.faults(t, test.warning) {
 					if strings.Contains(f.Found, test.found) {
 						pasted++
@@ -106,8 +106,7 @@ func TestVersionsRemediesArePasted(t *testing.T) {
 	}
 }
 
-// faults are the findings about tables and publication that fail, with warnings also those that warn of the
-// publication.
+// faults are the findings about tables and publication that fail, and on demand the warnings about the publication.
 func (db *adminDB) faults(t *testing.T, warnings bool) []preflight.Finding {
 	t.Helper()
 	st, err := readState(t.Context(), db.conn, db.cfg.WithDefaults())

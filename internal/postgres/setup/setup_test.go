@@ -283,7 +283,7 @@ func TestEnsureIgnoresTheLockOfAFrozenProcess(t *testing.T) {
 //
 // Bug (setup): What the creation of a slot waits for was in the log alone, and of another process that sets it up
 // neither pid nor reason. Cost: `status` and /readyz said "looking at publication and slot" for a minute, and after a
-// kill -9 "another process", which was gone.
+// kill -9 "another process", which no longer existed.
 func TestEnsureTellsWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	db := newAdminDB(t, setupTableDDL)

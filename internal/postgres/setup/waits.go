@@ -46,9 +46,9 @@ SELECT a.pid, coalesce(a.application_name, ''), coalesce(a.wait_event_type, '') 
    AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
    AND ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended($1::text, 0)`
 
-// lockHolder names the session that sets the slot up. A process that was killed in the creation of the slot leaves its
-// session behind: the server learns that it is gone when the creation has ended, which may wait for a transaction. It
-// returns false if the session is not known.
+// lockHolder names the session that sets the slot up. The session of a process that was killed in the creation of the
+// slot lasts: the server notices when the creation has ended, which may wait for a transaction. It returns false if the
+// session is not known.
 func lockHolder(ctx context.Context, s servers, cfg Config) (f *fault.Error, ok bool) {
 	var pid int
 	var application string
@@ -66,7 +66,7 @@ func lockHolder(ctx context.Context, s servers, cfg Config) (f *fault.Error, ok 
 		session += " is setting it up"
 	}
 	f = &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New(session)}
-	end := fault.Do("If its process is gone or stuck, end the session.",
+	end := fault.Do("If its process has ended or is stuck, end the session.",
 		fmt.Sprintf("SELECT pg_terminate_backend(%d);", pid))
 	open, err := s.openTransactions(ctx, 3)
 	if err != nil || !waits || len(open) == 0 {

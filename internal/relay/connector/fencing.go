@@ -82,7 +82,7 @@ func (r *reader) takeOver(s stream) error {
 
 // begin takes the epoch. An instance on a copy of the database refuses itself when it compares the server with what
 // Kafka keeps; so it compares before it raises the epoch, which would end its twin's tenure, and again afterwards:
-// until then another instance may have published, and its position is the one to go on from.
+// until then another instance may have published, and its position counts then.
 func (r *reader) begin(ctx context.Context, s stream, id replication.Identity) (kafka.Stored, bool, error) {
 	c := r.c
 	owner := kafka.Owner{TransactionalID: c.group(id.SystemID), SystemID: id.SystemID}

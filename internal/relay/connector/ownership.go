@@ -123,7 +123,7 @@ func (r *reader) fencedOff(s stream) error {
 	}
 }
 
-// count returns how many fences in a row came while the slot was ours. Progress begins the row anew.
+// count returns how many fences in a row came while the slot was ours. Progress begins the row again.
 func (f *fights) count(ours bool, confirmed offsets.LSN, now time.Time) int {
 	since := now.Sub(f.last)
 	if !ours || since > fightsForget || since > fightsLull && confirmed > f.confirmed {

@@ -199,7 +199,7 @@ func TestAStartThatRefusesItselfFencesNobody(t *testing.T) {
 	}
 }
 
-// TestComparesBeforeAndAfterBegin: another instance may publish between the two looks at Kafka.
+// TestComparesBeforeAndAfterBegin: another instance may publish between the two queries of Kafka.
 func TestComparesBeforeAndAfterBegin(t *testing.T) {
 	s := newStream(begin(0x200), row("a"), commit(0x210), begin(0x300), row("b"), commit(0x310))
 	p := &fakeProducer{auto: true, latest: stored(1, 0x100, 0), stored: stored(1, 0x200, 0)}

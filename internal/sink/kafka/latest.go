@@ -22,7 +22,7 @@ func (o *ownership) belong(owner Owner) error {
 // caller who has to find out whether it may Begin at all; what Begin returns later may be further.
 //
 // It waits for Kafka as long as ctx lasts. An error that wraps ErrNotAllowed is possible without transactions only,
-// which do without the position; with them Latest waits for the right, as Begin does.
+// which do not need the position; with them Latest waits for the right, as Begin does.
 func (p *Producer) Latest(ctx context.Context, owner Owner) (Stored, bool, error) {
 	o := p.own
 	if o == nil {

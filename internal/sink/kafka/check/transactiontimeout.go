@@ -29,7 +29,7 @@ func (c *checker) coordinator(ctx context.Context, w *wire.Conn, name string) (*
 }
 
 // transactionTimeout looks whether the coordinator would take the timeout that run asks for. If the user may not read
-// the setting, it asks with a transactional id of its own, which fences nobody.
+// the setting, it asks with a transactional id of its own, which fences no producer.
 func (c *checker) transactionTimeout(ctx context.Context, w *wire.Conn, name string, timeout time.Duration) error {
 	there, node, code, err := c.coordinator(ctx, w, name)
 	if err != nil || code != 0 {
