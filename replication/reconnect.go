@@ -117,6 +117,7 @@ func (r *runner) once(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	defer func() {
+		s.leave()
 		s.close()
 		r.patience(s, err)
 	}()

@@ -58,7 +58,7 @@ func (a *app) slotAcceptCommand() *cobra.Command {
 		Use:   "accept",
 		Short: "Go on from the slot as it is, where it is not where it was left",
 		Long: `accept writes the slot's present position into the table that remembers it, and into Kafka, so that the
-connector starts again. The slot itself is not touched.
+connector starts again. The slot itself is not touched. With a slot that is where it was left, accept changes nothing.
 
 A slot that was moved: what was committed between the two positions comes through no slot. Run repair afterwards.
 
@@ -188,6 +188,10 @@ func (a *app) changed(r setup.SlotReport, err error) error {
 		return err
 	}
 	if err := a.printSlot(r); err != nil {
+		return err
+	}
+	if r.Unchanged() {
+		_, err = fmt.Fprintln(a.stdout, "Nothing was changed: the connector goes on from this slot as it is. Start it.")
 		return err
 	}
 	_, err = fmt.Fprintln(a.stdout, "Start the connector; then `cdc-outbox repair --dry-run` counts what Kafka "+

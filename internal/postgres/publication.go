@@ -32,6 +32,7 @@ type PublishedTable struct {
 	Table     identifier.Table
 	Columns   []string // 15+: the columns that are sent; nil before 15, where all are
 	RowFilter string   // 15+: the WHERE clause; empty: all rows
+	Listed    bool     // the publication names it: it comes neither with its schema nor as a partition
 }
 
 // Table returns the published table of that name.
@@ -48,7 +49,11 @@ func (p Publication) Table(t identifier.Table) (PublishedTable, bool) {
 const publicationSQL = `
 SELECT coalesce(obj_description(p.oid, 'pg_publication'), ''), pg_has_role(p.pubowner, 'USAGE'),
        p.puballtables, p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, p.pubviaroot,
-       (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.schemaname, t.tablename), '[]')::text
+       (SELECT coalesce(jsonb_agg(to_jsonb(t) || jsonb_build_object('listed', EXISTS (
+                 SELECT FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_class c ON c.oid = r.prrelid
+                   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+                  WHERE r.prpubid = p.oid AND n.nspname = t.schemaname AND c.relname = t.tablename))
+                 ORDER BY t.schemaname, t.tablename), '[]')::text
           FROM pg_catalog.pg_publication_tables t WHERE t.pubname = p.pubname)
   FROM pg_catalog.pg_publication p WHERE p.pubname = $1::text`
 
@@ -75,6 +80,7 @@ func parsePublishedTables(rows []byte) ([]PublishedTable, error) {
 		TableName  string   `json:"tablename"`
 		AttNames   []string `json:"attnames"`
 		RowFilter  *string  `json:"rowfilter"`
+		Listed     bool     `json:"listed"`
 	}
 	if err := json.Unmarshal(rows, &parsed); err != nil {
 		return nil, fmt.Errorf("read pg_publication_tables: %w", err)
@@ -83,7 +89,7 @@ func parsePublishedTables(rows []byte) ([]PublishedTable, error) {
 	for _, r := range parsed {
 		tables = append(tables, PublishedTable{
 			Table: identifier.Table{Schema: r.SchemaName, Name: r.TableName}, Columns: r.AttNames,
-			RowFilter: orZero(r.RowFilter),
+			RowFilter: orZero(r.RowFilter), Listed: r.Listed,
 		})
 	}
 	return tables, nil

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
@@ -59,6 +61,7 @@ func (s *walService) misfit(ctx context.Context) error {
 		harm, err = setup.CheckRunning(ctx, dsn, s.admin)
 		if err == nil || len(harm) > 0 {
 			s.reportHarm(preflight.FirstFailure(harm))
+			s.reportOtherRelay(harm)
 		}
 	}
 	var refused *pgconn.PgError
@@ -87,4 +90,23 @@ func (s *walService) reportHarm(err error) {
 			Next:   remedy.Next, Commands: remedy.Commands, Since: time.Now().UTC(),
 		})
 	}
+}
+
+// reportOtherRelay keeps the last check's warning of another relay for the status, and logs when it begins.
+func (s *walService) reportOtherRelay(findings []preflight.Finding) {
+	at := slices.IndexFunc(findings, func(f preflight.Finding) bool { return f.Code == setup.CodeOtherRelay })
+	if at < 0 {
+		s.otherRelay.Store(nil)
+		return
+	}
+	if s.otherRelay.Load() != nil {
+		return
+	}
+	f := findings[at]
+	s.Logger.Warn("another relay reads the same publication", append(telemetry.RemedyFields(f.ToDo()),
+		zap.String(logkey.Object, f.Subject), zap.String(logkey.Reason, f.Found+" "+f.Why))...)
+	s.otherRelay.Store(&fault.Wait{
+		Kind: diagnose.OtherRelay, Object: f.Subject, Reason: f.Found + " " + f.Why,
+		Next: f.Remedy, Commands: f.Commands, Since: time.Now().UTC(),
+	})
 }

@@ -38,6 +38,8 @@ type walService struct {
 
 	harm atomic.Pointer[fault.Wait] // the last check's finding that harms others, nil when there was none
 
+	otherRelay atomic.Pointer[fault.Wait] // the last check's warning of another relay
+
 	warned bool // the warning that a table may be polled as well was logged
 
 	ensured atomic.Int64 // when publication and slot were last seen to be there, Unix nanoseconds
@@ -64,7 +66,7 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 	if s.admin, err = wiring.Admin(s.Config, false); err != nil {
 		return nil, err
 	}
-	s.admin.Logger = s.Logger
+	s.admin.Logger, s.admin.Waits = s.Logger, s.startsAfter
 	if err := s.newEngine(); err != nil {
 		return nil, err
 	}
@@ -180,9 +182,7 @@ func (s *walService) ensure(ctx context.Context) error {
 		case fault.KindOf(err) != fault.Retry:
 			return err
 		}
-		var w waiting
-		w.why, w.remedy = fault.Split(err)
-		s.startup.Store(&w)
+		s.startsAfter(err)
 		s.stay.GoesOn()          // the process waits for something else now
 		if said != err.Error() { // once for each reason, however long it lasts
 			said = err.Error()
@@ -194,6 +194,13 @@ func (s *walService) ensure(ctx context.Context) error {
 		case <-time.After(wait.NextBackOff()):
 		}
 	}
+}
+
+// startsAfter notes what the start waits for.
+func (s *walService) startsAfter(err error) {
+	var w waiting
+	w.why, w.remedy = fault.Split(err)
+	s.startup.Store(&w)
 }
 
 // unpolled refuses tables that a relay polls at this moment, and warns of tables that a relay might poll.
@@ -254,8 +261,10 @@ func (s *walService) connectorStatus() connector.Status {
 	if why := s.stay.Standing(); why != nil {
 		st.State = why.State
 	}
-	if harm := s.harm.Load(); harm != nil {
-		st.Waits = append(st.Waits, *harm)
+	for _, said := range []*fault.Wait{s.harm.Load(), s.otherRelay.Load()} {
+		if said != nil {
+			st.Waits = append(st.Waits, *said)
+		}
 	}
 	st.Ready, st.ReadyReason = s.ready()
 	return st

@@ -120,10 +120,7 @@ func runSlotStep(ctx context.Context, s servers, cfg Config, version int, step S
 // ended (Postgres docs 49.2.2, snapbuild.c), so the wait is bounded and the error names them. When the wait is
 // given up the server drops the half-made slot itself.
 func createSlot(ctx context.Context, s servers, cfg Config, sql string) error {
-	if open, err := s.openTransactions(ctx, 3); err == nil && len(open) > 0 {
-		cfg.Logger.Info("creating the slot waits for open transactions", zap.String(logkey.Slot, cfg.Slot),
-			zap.Stringers(logkey.Transactions, open))
-	}
+	s.tellOpen(ctx, cfg)
 	waitCtx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
 	defer cancel()
 	var logging sync.WaitGroup
@@ -187,12 +184,6 @@ func slotWaitFault(ctx context.Context, s servers, cfg Config) error {
 		return f.With(fault.Do("See which sessions are waited for.", "SELECT pid, datname, usename, state, now() "+
 			"- xact_start AS age FROM pg_stat_activity WHERE backend_xid IS NOT NULL;"))
 	}
-	for i, t := range open {
-		sep := ", "
-		if i == 0 {
-			sep = ": "
-		}
-		f.Err = fmt.Errorf("%w%s%s", f.Err, sep, t)
-	}
+	f.Err = fmt.Errorf("%w: %s", f.Err, transactionTexts(open))
 	return f.With(fault.Do("This is about the oldest.").Then(open[0].remedy()))
 }

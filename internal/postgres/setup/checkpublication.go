@@ -69,6 +69,11 @@ func checkPublished(cfg Config, st state, t postgres.OutboxTable) []preflight.Fi
 			fault.Do("Publish it under the name of the table.",
 				fmt.Sprintf("ALTER PUBLICATION %s SET (publish_via_partition_root = true);", pub)))
 	}
+	if !ok && t.Persistence == "u" { // then FOR ALL TABLES leaves it out, and ADD TABLE is refused
+		return fail("It is unlogged.", "Its rows never reach the WAL, so they are never sent.",
+			fault.Do("Make it a logged table.", fmt.Sprintf("ALTER TABLE %s SET LOGGED;", t.Table.SQL())).
+				Then(postgres.Republish()))
+	}
 	if !ok {
 		return fail(fmt.Sprintf("It is not in %s.", cfg.PublicationSubject()),
 			"Its rows are not sent. Rows written before it is added are never sent: publish those again from "+
@@ -135,10 +140,13 @@ func checkForeignTables(cfg Config, st state) []preflight.Finding {
 			"slot reads must not be dropped while rows are unread."
 		return []preflight.Finding{f}
 	}
-	var foreign []string
+	var foreign, listed []string
 	for _, pt := range p.Tables {
 		if !slices.Contains(cfg.Tables, pt.Table) && !st.isLeaf(pt.Table) {
 			foreign = append(foreign, pt.Table.SQL())
+			if pt.Listed {
+				listed = append(listed, pt.Table.SQL())
+			}
 		}
 	}
 	if len(foreign) == 0 {
@@ -151,8 +159,15 @@ func checkForeignTables(cfg Config, st state) []preflight.Finding {
 	}
 	f.Found = fmt.Sprintf("It publishes %d tables that are not configured: %s.", len(foreign), names)
 	f.Remedy = "Remove them from the publication."
-	f.Commands = []string{fmt.Sprintf("ALTER PUBLICATION %s DROP TABLE %s;", identifier.Quote(cfg.Publication),
-		strings.Join(foreign, ", "))}
+	if len(listed) < len(foreign) { // DROP TABLE takes only what ADD TABLE has added
+		f.Remedy += " Tables that come with their schema, or as partitions, cannot be removed one by one: in one " +
+			"transaction, add the outbox by its name, and drop the schema or the partitioned table from the " +
+			"publication."
+	}
+	if len(listed) > 0 {
+		f.Commands = []string{fmt.Sprintf("ALTER PUBLICATION %s DROP TABLE %s;", identifier.Quote(cfg.Publication),
+			strings.Join(listed, ", "))}
+	}
 	return []preflight.Finding{f}
 }
 

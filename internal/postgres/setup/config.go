@@ -50,6 +50,8 @@ type Config struct {
 	ConnectTimeout time.Duration
 
 	Logger *zap.Logger // default: none
+	// Waits receives, again and again, what a setup waits for: a *fault.Error with the remedy. Default: ignored.
+	Waits func(error)
 
 	// Outside is where the checkpoint's number is kept beside the server; nil: not looked at.
 	Outside Outside
@@ -69,6 +71,9 @@ func (cfg Config) WithDefaults() Config {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
+	}
+	if cfg.Waits == nil {
+		cfg.Waits = func(error) {}
 	}
 	return cfg
 }

@@ -75,7 +75,7 @@ func (r *SlotReport) acceptKept(ctx context.Context, cfg Config) (int64, error) 
 			Kind: fault.Retry, Object: cfg.SlotSubject(), Err: fmt.Errorf("Kafka does not take the acceptance: "+
 				"%w", err),
 			Next:     "Nothing is accepted yet. See that Kafka can be reached, and accept the slot again.",
-			Commands: []string{"cdc-outbox slot accept"},
+			Commands: []string{acceptCommand},
 		}
 	}
 	return writes, nil

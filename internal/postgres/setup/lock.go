@@ -47,13 +47,17 @@ func awaitTurn(ctx context.Context, s servers, cfg Config) (st state, unlock fun
 			return st, func() { freeLock(ctx, s.Conn, cfg) }, nil
 		case err != nil && waitCtx.Err() == nil:
 			return st, nil, postgres.QueryFault("setup", err)
-		case err == nil && !busy:
-			busy = true
-			cfg.Logger.Info("another process is setting up the slot, waiting for it", zap.String(logkey.Slot, cfg.Slot))
+		case err == nil:
+			if !busy {
+				busy = true
+				cfg.Logger.Info("another process is setting up the slot, waiting for it",
+					zap.String(logkey.Slot, cfg.Slot))
+			}
+			tellTurn(waitCtx, s, cfg)
 		}
 		select {
 		case <-waitCtx.Done():
-			return st, nil, turnFault(ctx, cfg, busy)
+			return st, nil, turnFault(ctx, s, cfg, busy)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -87,9 +91,14 @@ func freeLock(ctx context.Context, conn *pgx.Conn, cfg Config) {
 }
 
 // turnFault says what took so long. Without an answer about the lock it was the server.
-func turnFault(ctx context.Context, cfg Config, busy bool) error {
+func turnFault(ctx context.Context, s servers, cfg Config, busy bool) error {
 	switch {
 	case busy:
+		ask, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+		defer cancel()
+		if f, ok := lockHolder(ask, s, cfg); ok {
+			return f
+		}
 		return lockFault(cfg)
 	case ctx.Err() != nil:
 		return postgres.QueryFault("setup", context.Cause(ctx))

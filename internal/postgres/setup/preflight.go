@@ -41,6 +41,7 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 			return postgres.QueryFault("open transactions", err)
 		}
 		s.peek(ctx, cfg, &st)
+		st.Relays = lookupOtherRelays(ctx, s.Conn, cfg)
 		if !st.Slot.Exists {
 			if st.Others, err = slotNames(ctx, s.Conn); err != nil {
 				return postgres.QueryFault("slots", err)
@@ -132,6 +133,7 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 	out = append(out, checkIdleTimeout(st)...)
 	out = append(out, checkSenderTimeout(st)...)
 	out = append(out, checkSynchronous(cfg, st)...)
+	out = append(out, checkOtherRelays(cfg, st)...)
 	out = append(out, checkStandbys(cfg, st)...)
 	out = append(out, checkEmitters(cfg, st)...)
 	out = append(out, postgres.CheckLimits(st.Limits, st.Keepalives, st.Server.User)...)

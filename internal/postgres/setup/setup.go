@@ -92,7 +92,7 @@ func CheckPublished(ctx context.Context, dsn string, cfg Config) error {
 }
 
 // CheckRunning is CheckPublished that also returns what harms others while the stream is open: commits that wait for
-// it.
+// it, and consumers who get each event from another relay as well.
 func CheckRunning(ctx context.Context, dsn string, cfg Config) (harm []preflight.Finding, err error) {
 	cfg = cfg.WithDefaults().withoutExtras()
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
@@ -100,7 +100,8 @@ func CheckRunning(ctx context.Context, dsn string, cfg Config) (harm []preflight
 		if err != nil {
 			return postgres.QueryFault("catalog", err)
 		}
-		harm = checkSynchronous(cfg, st)
+		st.Relays = lookupOtherRelays(ctx, conn, cfg)
+		harm = append(checkSynchronous(cfg, st), checkOtherRelays(cfg, st)...)
 		if pair := checkPair(cfg, st); len(pair) > 0 {
 			return preflight.FirstFailure(pair)
 		}

@@ -272,10 +272,60 @@ func TestEnsureIgnoresTheLockOfAFrozenProcess(t *testing.T) {
 	require.Equal(t, fault.Retry, fault.KindOf(err))
 	var f *fault.Error
 	require.ErrorAs(t, err, &f)
-	var pid uint32
-	require.NoError(t, db.conn.QueryRow(t.Context(),
-		`SELECT pid FROM (`+strings.TrimSuffix(f.Commands[0], ";")+`) AS remedy`).Scan(&pid))
-	require.Equal(t, db.conn.PgConn().PID(), pid, "the remedy finds the session")
+	pid := strconv.Itoa(int(db.conn.PgConn().PID()))
+	require.ErrorContains(t, err, "the session with pid "+pid+" ")
+	require.Equal(t, []string{"SELECT pg_terminate_backend(" + pid + ");"}, f.Commands)
+}
+
+// TestEnsureTellsWhatItWaitsFor: while it waits, not only when it has given up: the transactions that keep the slot
+// from being created, and the session that sets it up, also when that waits itself, as one does whose process was
+// killed.
+//
+// Bug (setup): What the creation of a slot waits for was in the log alone, and of another process that sets it up
+// neither pid nor reason. Cost: `status` and /readyz said "looking at publication and slot" for a minute, and after a
+// kill -9 "another process", which no longer existed.
+func TestEnsureTellsWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	db := newAdminDB(t, setupTableDDL)
+	tx, err := db.conn.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `INSERT INTO outbox VALUES (gen_random_uuid(), 'a', 'b', 'c')`)
+	require.NoError(t, err)
+	writer := "pid " + strconv.Itoa(int(db.conn.PgConn().PID())) + " "
+	begin := func() (told chan error, ended chan error) {
+		told, ended = make(chan error, 1000), make(chan error, 1)
+		cfg := db.cfg
+		cfg.Waits = func(err error) { told <- err }
+		go func() { ended <- Ensure(t.Context(), db.DSN, cfg, true) }()
+		return told, ended
+	}
+	hears := func(told chan error, words ...string) *fault.Error {
+		t.Helper()
+		var f *fault.Error
+		require.Eventually(t, func() bool {
+			select {
+			case err := <-told:
+				require.ErrorAs(t, err, &f)
+			default:
+				return false
+			}
+			for _, w := range words {
+				if !strings.Contains(f.Error(), w) {
+					return false
+				}
+			}
+			return true
+		}, time.Minute, 10*time.Millisecond)
+		return f
+	}
+	first, firstEnded := begin()
+	hears(first, "creating it waits", writer, "pg_terminate_backend(")
+	second, secondEnded := begin()
+	f := hears(second, "the session with pid ", "has been setting it up", "waits for transactions", writer)
+	require.Len(t, f.Commands, 2, "of the transaction, and of the session")
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.NoError(t, <-firstEnded)
+	require.NoError(t, <-secondEnded)
 }
 
 // TestEnsureOverASlowCatalog: no other process sets the slot up, so none is to blame.

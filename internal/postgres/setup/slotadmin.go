@@ -58,6 +58,8 @@ type SlotReport struct {
 	problem error // why the connector would not go on from it
 	denied  error // the role may not use the checkpoint's table
 	others  []string
+
+	unchanged bool
 }
 
 // Problem is why the connector would not go on from the slot, with the next step; nil where it would.
@@ -229,11 +231,6 @@ func CountSkipped(ctx context.Context, dsn string, cfg Config, position string) 
 	return n, err
 }
 
-// AcceptSlot accepts the slot as it is as the slot to go on with: what is remembered of an earlier slot is replaced.
-func AcceptSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, error) {
-	return changeSlot(ctx, dsn, cfg, func(servers, SlotReport) error { return nil })
-}
-
 // AdvanceSlot moves the slot forward over events that are then never published.
 func AdvanceSlot(ctx context.Context, dsn string, cfg Config, position string) (SlotReport, error) {
 	return changeSlot(ctx, dsn, cfg, func(conn servers, r SlotReport) error {
@@ -315,7 +312,10 @@ func changeSlot(ctx context.Context, dsn string, cfg Config,
 		if r.denied != nil {
 			return r.denied // the change would be made, and not remembered
 		}
-		if err := change(conn, r); err != nil {
+		if err := change(conn, r); errors.Is(err, errUnchanged) {
+			r.unchanged = true
+			return nil
+		} else if err != nil {
 			return postgres.QueryFault(cfg.SlotSubject(), err)
 		}
 		if r, err = reportSlot(ctx, conn, cfg); err != nil {

@@ -140,6 +140,7 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg Config, version
 		return err
 	}
 	defer postgres.CloseConn(walsender) // which ends the snapshot
+	servers{conn, conn}.tellOpen(ctx, cfg)
 	results, err := walsender.PgConn().Exec(waitCtx, exportingSlotCommand(cfg, version)).ReadAll()
 	if err != nil {
 		return slotCreationFault(ctx, waitCtx.Err() != nil, servers{conn, conn}, cfg, err)

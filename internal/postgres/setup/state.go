@@ -30,6 +30,7 @@ type state struct {
 	Filters     map[identifier.Table]filterSet // of the tables that the publication filters
 	Slot        postgres.Slot
 	Others      []string // the database's slots; read for check only, where Slot does not exist
+	Relays      []string // that read the publication through other slots
 	Undecodable error    // see servers.peek; read for check and slot only
 	Writers     writersWait
 	Tables      []postgres.OutboxTable

@@ -69,7 +69,8 @@
 //   - A connector on a clone of the database, with the same Kafka: each fences the other while both hold their own
 //     slot. The difference to all of the above is that our session still holds the slot when we are fenced, which
 //     the server is asked then. An instance that was frozen within Begin causes this once; five times in a row need an
-//     operator.
+//     operator. A clone whose checkpoint, or log, Kafka does not know finds that out before it begins, and fences no
+//     one.
 //
 // If the user has no right to the transactional id, none of this holds at the broker, and rule 6 is all there is.
 package connector

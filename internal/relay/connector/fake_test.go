@@ -69,6 +69,7 @@ func typedRow(id, aggregateType string) *pgoutput.Message {
 type fakeStream struct {
 	script []*pgoutput.Message
 	breaks bool
+	ends   error // of the script, instead
 
 	life     context.Context // of Run
 	nudge    chan struct{}
@@ -115,6 +116,9 @@ func (s *fakeStream) Receive() (*pgoutput.Message, error) {
 		m := s.script[0]
 		s.script = s.script[1:]
 		return m, nil
+	}
+	if s.ends != nil {
+		return nil, s.ends
 	}
 	if s.breaks || s.lost() {
 		return nil, &fault.Error{Kind: fault.Retry, Object: "stream", Err: errors.New("broken")}
@@ -182,6 +186,8 @@ type fakeProducer struct {
 	drain   error         // what Drain says, where it is set
 	dropped int           // records given up
 	stored  *kafka.Stored // what Begin finds
+	latest  *kafka.Stored // what Latest finds, default stored
+	looks   error         // what Latest says
 	holdIt  bool          // transactions: nothing is acknowledged but by Commit, or Flush after a Mark
 	idle    chan struct{} // replaced and closed when tickets becomes empty
 
@@ -197,6 +203,16 @@ type fakeProducer struct {
 }
 
 func (p *fakeProducer) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+
+func (p *fakeProducer) Latest(context.Context, kafka.Owner) (kafka.Stored, bool, error) {
+	if p.latest == nil {
+		p.latest = p.stored
+	}
+	if p.latest == nil {
+		return kafka.Stored{}, false, p.looks
+	}
+	return *p.latest, true, p.looks
+}
 
 func (p *fakeProducer) Begin(_ context.Context, claim kafka.Owner) (kafka.Stored, bool, error) {
 	p.claims = append(p.claims, claim)

@@ -68,17 +68,8 @@ func (r *reader) takeOver(s stream) error {
 		return r.ended(s, err)
 	}
 	c.giveUp() // an epoch of an attempt that came to nothing
-	stored, found, err := c.producer.Begin(ctx, kafka.Owner{
-		TransactionalID: kafka.TransactionalID(id.SystemID, c.cfg.Replication.Slot), SystemID: id.SystemID,
-	})
-	if err == nil {
-		err = s.Holds(ctx)
-	}
+	stored, found, err := r.begin(ctx, s, id)
 	if err != nil {
-		r.lost = true
-		return r.ended(s, err)
-	}
-	if err := r.compare(ctx, s, id, stored); err != nil {
 		r.lost = true
 		return r.ended(s, err)
 	}
@@ -87,6 +78,31 @@ func (r *reader) takeOver(s stream) error {
 		return r.adopt(id, stored)
 	}
 	return nil
+}
+
+// begin takes the epoch. An instance on a copy of the database refuses itself when it compares the server with what
+// Kafka keeps; so it compares before it raises the epoch, which would end its twin's tenure, and again afterwards:
+// until then another instance may have published, and its position counts then.
+func (r *reader) begin(ctx context.Context, s stream, id replication.Identity) (kafka.Stored, bool, error) {
+	c := r.c
+	owner := kafka.Owner{TransactionalID: c.group(id.SystemID), SystemID: id.SystemID}
+	stored, found, err := c.producer.Latest(ctx, owner)
+	if errors.Is(err, kafka.ErrNotAllowed) {
+		err = nil // nothing is kept there, see keeper.NotAllowed
+	}
+	if err == nil {
+		err = r.compareWith(ctx, s, id, stored)
+	}
+	if err == nil {
+		stored, found, err = c.producer.Begin(ctx, owner)
+	}
+	if err == nil {
+		err = s.Holds(ctx)
+	}
+	if err == nil {
+		err = r.compare(ctx, s, id, stored)
+	}
+	return stored, found, err
 }
 
 // whileOpen is a context that ends with the stream, and when the process is asked to stop.

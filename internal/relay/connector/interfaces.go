@@ -39,6 +39,7 @@ type keeper interface {
 // ProduceAt returns, each ticket acknowledged once or counted by Abandon. Mark, Commit and Full are about transactions.
 type producer interface {
 	Run(ctx context.Context) error
+	Latest(ctx context.Context, owner kafka.Owner) (kafka.Stored, bool, error)
 	Begin(ctx context.Context, owner kafka.Owner) (kafka.Stored, bool, error)
 	Keep(ctx context.Context) error
 	Remember(m kafka.Mark)

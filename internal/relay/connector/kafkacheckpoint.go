@@ -36,14 +36,18 @@ func (c *Connector) group(systemID string) string {
 // compare relates the server to the checkpoint that Kafka keeps of the slot, before anything is published or confirmed.
 // stored is the producer's checkpoint, if that has transactions.
 func (r *reader) compare(ctx context.Context, s stream, id replication.Identity, stored kafka.Stored) error {
-	c := r.c
-	group := c.group(id.SystemID)
-	if c.keeper != nil {
+	if c := r.c; c.keeper != nil {
 		var err error
-		if stored, err = c.fetch(ctx, group); err != nil {
+		if stored, err = c.fetch(ctx, c.group(id.SystemID)); err != nil {
 			return err
 		}
 	}
+	return r.compareWith(ctx, s, id, stored)
+}
+
+// compareWith relates the server to what Kafka has stored.
+func (r *reader) compareWith(ctx context.Context, s stream, id replication.Identity, stored kafka.Stored) error {
+	c := r.c
 	if stored.SystemID != "" && stored.SystemID != id.SystemID {
 		return c.anotherCluster(stored, id)
 	}
@@ -51,7 +55,7 @@ func (r *reader) compare(ctx context.Context, s stream, id replication.Identity,
 		Timeline: stored.Mark.Timeline, Writes: stored.Mark.Writes, Position: stored.Mark.Position,
 		Published: stored.Mark.Published, At: stored.Mark.At,
 	})
-	err := s.Compare(ctx, mark, fmt.Sprintf("Kafka's group %q", group))
+	err := s.Compare(ctx, mark, fmt.Sprintf("Kafka's group %q", c.group(id.SystemID)))
 	if fault.KindOf(err) == fault.Operator {
 		// The server was looked at before Kafka, and an instance that had the slot in between has published since.
 		if lost := s.Holds(ctx); lost != nil {

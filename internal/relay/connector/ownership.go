@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -26,14 +27,18 @@ type tenure struct {
 // instance that was suspended in the middle of its Begin does that once. One that does it again and again reads another
 // slot under the same name: that of a clone of this database.
 type fights struct {
-	inARow int
-	last   time.Time
+	inARow    int
+	last      time.Time
+	confirmed offsets.LSN // when the last one was fought
 }
 
 const (
 	fightsTooMany = 5
 	// fightsForget: a fight this far back has nothing to do with the present.
 	fightsForget = 10 * time.Minute
+	// fightsLull: a fenced instance begins again sooner than this. One that published for longer before it was fenced
+	// has no other that fights for the epoch at the same time.
+	fightsLull = 3 * time.Second
 )
 
 // lose gives up whatever is not acknowledged: all of it comes after the slot's position, so the instance that has the
@@ -104,7 +109,7 @@ func (r *reader) fencedOff(s stream) error {
 	}
 	c.lose("another instance has fenced this one in kafka")
 	ours := s.Holds(c.life) == nil
-	if n := r.fences.count(ours, time.Now()); n >= fightsTooMany {
+	if n := r.fences.count(ours, c.confirmed(), time.Now()); n >= fightsTooMany {
 		return &fault.Error{
 			Kind: fault.Operator, Object: c.transactionalID(),
 			Err: fmt.Errorf("fenced %d times in a row by another producer, although this instance held %s all the "+
@@ -118,15 +123,16 @@ func (r *reader) fencedOff(s stream) error {
 	}
 }
 
-// count returns how many fences in a row came while the slot was ours.
-func (f *fights) count(ours bool, now time.Time) int {
-	if !ours || now.Sub(f.last) > fightsForget {
+// count returns how many fences in a row came while the slot was ours. Progress begins the row again.
+func (f *fights) count(ours bool, confirmed offsets.LSN, now time.Time) int {
+	since := now.Sub(f.last)
+	if !ours || since > fightsForget || since > fightsLull && confirmed > f.confirmed {
 		f.inARow = 0
 	}
 	if ours {
 		f.inARow++
 	}
-	f.last = now
+	f.last, f.confirmed = now, confirmed
 	return f.inARow
 }
 

@@ -263,8 +263,8 @@ func TestFightsAreForgotten(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	for after, want := range map[time.Duration]int{fightsForget: 2, fightsForget + 1: 1} {
 		var f fights
-		f.count(true, now)
-		require.Equal(t, want, f.count(true, now.Add(after)))
+		f.count(true, 0, now)
+		require.Equal(t, want, f.count(true, 0, now.Add(after)))
 	}
 }
 

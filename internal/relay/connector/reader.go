@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -63,9 +64,23 @@ func (r *reader) consume(s stream) error {
 	case errors.Is(err, errBroken):
 		_, err = s.Receive()
 		return err
+	case err != nil && fault.KindOf(err) != fault.Retry:
+		r.settle()
+		return err
 	default:
 		return err
 	}
+}
+
+// settle gives Kafka the time of a graceful stop to acknowledge what it was given, before an error ends the attempt:
+// what is confirmed by then is written into the checkpoint, and the next attempt does not repeat it.
+func (r *reader) settle() {
+	if !r.begun {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.c.life, r.c.cfg.DrainLimit)
+	defer cancel()
+	_ = r.c.producer.Drain(ctx) // what is not acknowledged is sent again
 }
 
 func (r *reader) relay(s stream) error {

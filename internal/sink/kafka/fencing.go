@@ -42,10 +42,10 @@ func (p *Producer) Begin(ctx context.Context, owner Owner) (Stored, bool, error)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if o.owner != (Owner{}) && o.owner != owner {
-		return Stored{}, false, errors.New("kafka: Begin with another owner")
+	if err := o.belong(owner); err != nil {
+		return Stored{}, false, err
 	}
-	o.owner, o.wanted = owner, true
+	o.wanted = true
 	defer func() { o.wanted = false }()
 	poke(o.wake)
 	for !o.begun {
@@ -168,32 +168,6 @@ func (p *Producer) initTransactional(ctx context.Context, own identity) (identit
 	}
 	answer := res.(*initproducerid.Response)
 	return identity{answer.ProducerID, answer.ProducerEpoch}, answer.ErrorCode, nil
-}
-
-// fetchStored returns the metadata of the stored position, empty for none. While a transaction's outcome is not worked
-// off the coordinator says so, and it is asked again.
-func (p *Producer) fetchStored(ctx context.Context) (string, error) {
-	x := p.tx
-	w, err := p.coordinate(ctx, &x.groupCoordinator, x.owner.TransactionalID)
-	if err != nil {
-		return "", err
-	}
-	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
-	defer stop()
-	text, code, err := w.FetchOffset(x.owner.TransactionalID, x.cfg.PositionTopic, p.control.timeout)
-	if err != nil {
-		x.groupCoordinator.forget()
-		return "", err
-	}
-	switch code {
-	case 0:
-		return text, nil
-	case wire.GroupIDNotFound:
-		return "", nil
-	case wire.UnstableOffsetCommit:
-		code = wire.ConcurrentTransactions // the same wait
-	}
-	return "", &wire.CodeError{API: "OffsetFetch", Code: code}
 }
 
 // ensurePositionTopic creates the topic that the position is committed for, if it is missing.

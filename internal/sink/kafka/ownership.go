@@ -32,7 +32,10 @@ type ownership struct {
 	wake    chan struct{} // capacity 1
 	timeout time.Duration // of transactions, as InitProducerID wants it in either mode
 
+	positionTopic string
+
 	owner    Owner
+	looking  *look    // Latest waits for the stored position; nil: it does not
 	wanted   bool     // Begin waits for an epoch
 	begun    bool     // we have one
 	plain    bool     // for good: the epoch is not the coordinator's, because the user may not, or the broker cannot
@@ -62,14 +65,10 @@ func newOwnership(cfg *Config) *ownership {
 	if !cfg.Owned && cfg.Transactions == nil {
 		return nil
 	}
-	o := &ownership{wake: make(chan struct{}, 1), timeout: ownerTimeout}
+	o := &ownership{wake: make(chan struct{}, 1), timeout: wire.OwnerTimeout, positionTopic: wire.DefaultPositionTopic}
 	o.transactionCoordinator.kind, o.groupCoordinator.kind = wire.CoordinatesTransactions, wire.CoordinatesGroups
 	return o
 }
-
-// ownerTimeout is for InitProducerID without transactions. It means nothing there, and is below every broker's
-// transaction.max.timeout.ms.
-const ownerTimeout = 10 * time.Second
 
 // renewEvery is how often the coordinator is asked for the next epoch although nothing calls for it: it forgets an id
 // that was idle for transactional.id.expiration.ms, 7 days by default, and leaders forget the epochs in a partition
@@ -177,6 +176,8 @@ func (p *Producer) nextStep() func(context.Context) time.Duration {
 	switch {
 	case p.fatal != nil || o.fenced:
 		return nil
+	case o.looking != nil && !o.looking.done:
+		return p.lookUp
 	case o.wanted && !o.begun:
 		return p.fence
 	case !o.begun || o.plain:

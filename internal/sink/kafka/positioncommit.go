@@ -44,7 +44,7 @@ var ErrNotAllowed = errors.New("the user has no right to the group")
 // Fetch returns the position that the group has kept, false if there is none. It tries once.
 func (k *Keeper) Fetch(ctx context.Context, group string) (s Stored, found bool, err error) {
 	err = k.with(ctx, group, func(w *wire.Conn) error {
-		text, code, err := w.FetchOffset(group, wire.DefaultPositionTopic, k.cfg.RequestTimeout)
+		text, code, err := w.FetchOffset(group, wire.DefaultPositionTopic, true, k.cfg.RequestTimeout)
 		switch {
 		case err != nil:
 			return err

@@ -39,7 +39,7 @@ func (t *Transactions) setDefaults() {
 	t.PositionTopic = cmp.Or(t.PositionTopic, wire.DefaultPositionTopic)
 	t.Instance = cmp.Or(t.Instance, "unknown")
 	t.Interval = cmp.Or(t.Interval, 50*time.Millisecond)
-	t.Timeout = cmp.Or(t.Timeout, time.Minute)
+	t.Timeout = cmp.Or(t.Timeout, wire.TransactionTimeout)
 	t.Bytes = cmp.Or(t.Bytes, 4<<20)
 }
 
@@ -114,7 +114,7 @@ func newTransactions(cfg *Transactions, o *ownership) *transactions {
 	}
 	x := &transactions{ownership: o, cfg: *cfg, live: &transaction{}}
 	x.cfg.setDefaults()
-	x.filling, o.timeout = x.live, x.cfg.Timeout
+	x.filling, o.timeout, o.positionTopic = x.live, x.cfg.Timeout, x.cfg.PositionTopic
 	return x
 }
 

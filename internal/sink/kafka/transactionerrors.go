@@ -99,8 +99,7 @@ func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 		kind = wire.NotAuthorized
 		remedy = p.allowOwner()
 	case wire.InvalidTransactionTimeout:
-		remedy = fault.Do(fmt.Sprintf("Raise transaction.max.timeout.ms of the brokers to %d or more.",
-			o.timeout.Milliseconds()))
+		remedy = wire.RaiseTransactionTimeout(o.timeout)
 	}
 	o.trouble.set(p.log, kind, object, fmt.Sprintf("%s: %s.", api, v.Name), remedy)
 	return p.cfg.pace.slowly()

@@ -36,6 +36,9 @@ const (
 // slot does not wait for it.
 const Synchronous = "synchronous_standby"
 
+// OtherRelay is the kind of the warning that another relay reads the same publication. It is never the cause either.
+const OtherRelay = "other_relay"
+
 // PhysicalStandbys is the kind of the wait for standbys that have not flushed a transaction.
 const PhysicalStandbys = "physical_standbys"
 
@@ -202,7 +205,7 @@ func Holder(st relay.Account, slot *slotmonitor.Slot) string {
 func kafkaTrouble(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
 	var kinds []string
 	for _, w := range st.Waits {
-		if w.Kind == Synchronous {
+		if w.Kind == Synchronous || w.Kind == OtherRelay {
 			continue
 		}
 		kinds = append(kinds, w.Kind) // those about the slot were looked at before

@@ -9,7 +9,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/addoffsetstotxn"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
-	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
@@ -25,13 +24,21 @@ func Transactions(ctx context.Context, o Options, name string) ([]preflight.Find
 		if err := c.transactionalID(ctx, w, name, c.cfg.PositionTopic); err != nil {
 			return err
 		}
+		if err := c.transactionTimeout(ctx, w, name, wire.TransactionTimeout); err != nil {
+			return err
+		}
 		return c.positionTopic(ctx, w, name, c.cfg.PositionTopic)
 	})
 }
 
 // Fencing looks whether Kafka will keep out an instance that has lost the slot. At-least-once delivery goes on without.
 func Fencing(ctx context.Context, o Options, name string) ([]preflight.Finding, error) {
-	return checkOver(ctx, o, "fencing", func(c *checker, w *wire.Conn) error { return c.fencing(ctx, w, name) })
+	return checkOver(ctx, o, "fencing", func(c *checker, w *wire.Conn) error {
+		if err := c.fencing(ctx, w, name); err != nil {
+			return err
+		}
+		return c.transactionTimeout(ctx, w, name, wire.OwnerTimeout)
+	})
 }
 
 // checkOver runs one check over a connection to any broker.
@@ -134,21 +141,12 @@ const nobodysID = math.MaxInt64
 // probe asks the coordinator to add the group to a transaction of a producer that does not exist. It looks at the
 // rights to both, and then refuses, before it touches anything (KafkaApis.handleAddOffsetsToTxnRequest).
 func (c *checker) probe(ctx context.Context, w *wire.Conn, name string) (int16, error) {
-	res, err := w.RoundTrip(&findcoordinator.Request{Key: name, KeyType: wire.CoordinatesTransactions},
-		c.cfg.RequestTimeout)
-	if err != nil {
-		return 0, err
-	}
-	found := res.(*findcoordinator.Response)
-	if found.ErrorCode != 0 {
-		return found.ErrorCode, nil
-	}
-	there, err := wire.Dial(ctx, &c.cfg.Cluster, wire.BrokerAddr(found.Host, found.Port))
-	if err != nil {
-		return 0, err
+	there, _, code, err := c.coordinator(ctx, w, name)
+	if err != nil || code != 0 {
+		return code, err
 	}
 	defer func() { _ = there.Close() }()
-	res, err = there.RoundTrip(&addoffsetstotxn.Request{TransactionalID: name, ProducerID: nobodysID, GroupID: name},
+	res, err := there.RoundTrip(&addoffsetstotxn.Request{TransactionalID: name, ProducerID: nobodysID, GroupID: name},
 		c.cfg.RequestTimeout)
 	if err != nil {
 		return 0, err

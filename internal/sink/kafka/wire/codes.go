@@ -100,6 +100,7 @@ var Verdicts = map[int16]Verdict{
 	42: {42, "INVALID_REQUEST", Mute, Rejected},
 	43: {43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", Mute, Rejected},
 	44: {44, "POLICY_VIOLATION", Mute, Rejected},
+	50: {50, "INVALID_TRANSACTION_TIMEOUT", Mute, Rejected},
 	53: {53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", Mute, NotAuthorized},
 	58: {58, "SASL_AUTHENTICATION_FAILED", Mute, NotAuthorized},
 	76: {76, "UNSUPPORTED_COMPRESSION_TYPE", Mute, Rejected},

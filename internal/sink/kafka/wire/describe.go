@@ -2,6 +2,7 @@ package wire
 
 const (
 	ResourceTopic   = 2 // in DescribeConfigs
+	ResourceBroker  = 4
 	MaxMessageBytes = "max.message.bytes"
 )
 

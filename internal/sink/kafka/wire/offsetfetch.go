@@ -14,8 +14,11 @@ import (
 // kafka-go's package ends at version 5, so this request is written here.
 const offsetFetchVersion = 7
 
-// FetchOffset returns the metadata of the group's offset for partition 0 of the topic, and the error code.
-func (w *Conn) FetchOffset(group, topic string, timeout time.Duration) (metadata string, code int16, err error) {
+// FetchOffset returns the metadata of the group's offset for partition 0 of the topic, and the error code. With stable,
+// an offset that is about to be replaced by a transaction's is refused with UnstableOffsetCommit.
+func (w *Conn) FetchOffset(
+	group, topic string, stable bool, timeout time.Duration,
+) (metadata string, code int16, err error) {
 	if err := w.renew(timeout); err != nil {
 		return "", 0, err
 	}
@@ -30,8 +33,8 @@ func (w *Conn) FetchOffset(group, topic string, timeout time.Duration) (metadata
 	req = appendCompact(req, group)
 	req = append(req, 1+1) // topics
 	req = appendCompact(req, topic)
-	req = append(req, 1+1, 0, 0, 0, 0) // partition indexes: [0]
-	req = append(req, 0, 1, 0)         // tagged fields of the topic, require_stable, tagged fields
+	req = append(req, 1+1, 0, 0, 0, 0)    // partition indexes: [0]
+	req = append(req, 0, flag(stable), 0) // tagged fields of the topic, require_stable, tagged fields
 	be.PutUint32(req, uint32(len(req)-4))
 
 	if err := w.Net.SetDeadline(time.Now().Add(timeout)); err != nil {
@@ -91,6 +94,13 @@ func parseOffsetFetch(body []byte, id int32) (metadata string, code int16, err e
 		return "", 0, err
 	}
 	return metadata, code, nil
+}
+
+func flag(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 func appendCompact(dst []byte, s string) []byte {

@@ -1,0 +1,84 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+)
+
+// tellOpen says which transactions the creation of the slot is going to wait for.
+func (s servers) tellOpen(ctx context.Context, cfg Config) {
+	open, err := s.openTransactions(ctx, 3)
+	if err != nil || len(open) == 0 {
+		return
+	}
+	cfg.Logger.Info("creating the slot waits for open transactions", zap.String(logkey.Slot, cfg.Slot),
+		zap.Stringers(logkey.Transactions, open))
+	f := &fault.Error{
+		Kind: fault.Retry, Object: cfg.SlotSubject(),
+		Err: fmt.Errorf("creating it waits for transactions that are open: %s", transactionTexts(open)),
+	}
+	cfg.Waits(f.With(fault.Do("This is about the oldest.").Then(open[0].remedy())))
+}
+
+func transactionTexts(open []openTransaction) string {
+	texts := make([]string, len(open))
+	for i, t := range open {
+		texts[i] = t.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// holderSQL asks for the session that has the setup lock, and whether it waits for a lock itself.
+const holderSQL = `
+SELECT a.pid, coalesce(a.application_name, ''), coalesce(a.wait_event_type, '') = 'Lock',
+       coalesce(extract(epoch FROM clock_timestamp() - a.state_change), -1)::float8
+  FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a USING (pid)
+ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+   AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+   AND ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended($1::text, 0)`
+
+// lockHolder names the session that sets the slot up. The session of a process that was killed in the creation of the
+// slot lasts: the server notices when the creation has ended, which may wait for a transaction. It returns false if the
+// session is not known.
+func lockHolder(ctx context.Context, s servers, cfg Config) (f *fault.Error, ok bool) {
+	var pid int
+	var application string
+	var waits bool
+	var seconds float64
+	err := s.QueryRow(ctx, holderSQL, lockKey(cfg)).Scan(&pid, &application, &waits, &seconds)
+	if err != nil {
+		return nil, false //nolint:nilerr // not known, as documented
+	}
+	session := fmt.Sprintf("the session with pid %d (application %q)", pid, application)
+	if seconds >= 0 {
+		session += " has been setting it up for " +
+			human.Duration(time.Duration(seconds*float64(time.Second)).Round(time.Second))
+	} else {
+		session += " is setting it up"
+	}
+	f = &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New(session)}
+	end := fault.Do("If its process has ended or is stuck, end the session.",
+		fmt.Sprintf("SELECT pg_terminate_backend(%d);", pid))
+	open, err := s.openTransactions(ctx, 3)
+	if err != nil || !waits || len(open) == 0 {
+		return f.With(end), true
+	}
+	f.Err = fmt.Errorf("%w, and waits for transactions that are open: %s", f.Err, transactionTexts(open))
+	return f.With(fault.Do("This is about the oldest transaction.").Then(open[0].remedy()).Then(end)), true
+}
+
+// tellTurn says which session is setting the slot up.
+func tellTurn(ctx context.Context, s servers, cfg Config) {
+	if f, ok := lockHolder(ctx, s, cfg); ok {
+		cfg.Waits(f)
+	}
+}

@@ -1,0 +1,112 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+)
+
+// belong gives the producer its owner, which stays.
+func (o *ownership) belong(owner Owner) error {
+	if o.owner != (Owner{}) && o.owner != owner {
+		return errors.New("kafka: another owner than before")
+	}
+	o.owner = owner
+	return nil
+}
+
+// Latest returns the position that the owner has stored in Kafka last, false for none, without taking anything from
+// another producer: it may still be at work, and a transaction of its that is open is not waited for. It is for a
+// caller who has to find out whether it may Begin at all; what Begin returns later may be further.
+//
+// It waits for Kafka as long as ctx lasts. An error that wraps ErrNotAllowed is possible without transactions only,
+// which do not need the position; with them Latest waits for the right, as Begin does.
+func (p *Producer) Latest(ctx context.Context, owner Owner) (Stored, bool, error) {
+	o := p.own
+	if o == nil {
+		return Stored{}, false, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := o.belong(owner); err != nil {
+		return Stored{}, false, err
+	}
+	l := &look{}
+	o.looking = l
+	defer func() { o.looking = nil }()
+	poke(o.wake)
+	for !l.done {
+		if p.over {
+			return Stored{}, false, p.ending()
+		}
+		if err := p.await(ctx); err != nil {
+			return Stored{}, false, err
+		}
+	}
+	return l.stored, l.found, l.err
+}
+
+// look is what Latest waits for.
+type look struct {
+	done   bool
+	stored Stored
+	found  bool
+	err    error
+}
+
+// lookUp is the step for Latest.
+func (p *Producer) lookUp(ctx context.Context) time.Duration {
+	text, err := p.readStored(ctx, false)
+	if err = notAllowed(err); err != nil && (p.tx != nil || !errors.Is(err, ErrNotAllowed)) {
+		return p.stepFailed(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.own
+	l := o.looking
+	if l == nil {
+		return 0 // Latest has returned
+	}
+	l.done, l.err = true, err
+	if text != "" {
+		if l.stored, err = parseStored(text); err != nil {
+			l.err = notAPosition(&p.cfg.Cluster, o.owner.TransactionalID, o.positionTopic, err)
+		}
+		l.found = err == nil
+	}
+	o.failures = 0
+	o.trouble.resolve(p.log)
+	p.announce()
+	return 0
+}
+
+// fetchStored returns the metadata of the stored position, empty for none. While a transaction's outcome is not worked
+// off the coordinator says so, and it is asked again.
+func (p *Producer) fetchStored(ctx context.Context) (string, error) { return p.readStored(ctx, true) }
+
+// readStored is fetchStored if it is to be settled; otherwise it passes over a transaction that is open.
+func (p *Producer) readStored(ctx context.Context, settled bool) (string, error) {
+	o := p.own
+	w, err := p.coordinate(ctx, &o.groupCoordinator, o.owner.TransactionalID)
+	if err != nil {
+		return "", err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
+	defer stop()
+	text, code, err := w.FetchOffset(o.owner.TransactionalID, o.positionTopic, settled, p.control.timeout)
+	if err != nil {
+		o.groupCoordinator.forget()
+		return "", err
+	}
+	switch code {
+	case 0:
+		return text, nil
+	case wire.GroupIDNotFound:
+		return "", nil
+	case wire.UnstableOffsetCommit:
+		code = wire.ConcurrentTransactions // the same wait
+	}
+	return "", &wire.CodeError{API: "OffsetFetch", Code: code}
+}
