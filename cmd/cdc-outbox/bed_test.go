@@ -45,15 +45,22 @@ func newBroker(t *testing.T, topics ...string) (kafka *kafkaclient.Client, addre
 	return kafka, broker.Addrs()[0]
 }
 
-// records waits for n records of the topic and returns what it holds.
+// records waits until the topic has n records, the ends of transactions not counted, and returns all that it has.
 func (b *bed) records(topic string, n int64) []*kgo.Record {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
-	require.NoError(b, b.kafka.Await(ctx, n, topic))
-	all, err := b.kafka.Read(ctx, topic)
-	require.NoError(b, err)
-	return all
+	for offsets := n; ; offsets++ { // another record, or an end that shows some, takes an offset
+		require.NoError(b, b.kafka.Await(ctx, offsets, topic))
+		var err error
+		offsets, err = b.kafka.Count(ctx, topic)
+		require.NoError(b, err)
+		all, err := b.kafka.Read(ctx, topic)
+		require.NoError(b, err)
+		if int64(len(all)) >= n {
+			return all
+		}
+	}
 }
 
 // awaitSessions waits until n more sessions have begun in a database, for what connects once for each check.
