@@ -88,7 +88,7 @@ func (l *ledger) claimForCall(ctx context.Context, s session, e Event, limit tim
 	case err == nil:
 		return claim, nil
 	case !errors.Is(err, sql.ErrNoRows):
-		return "", fmt.Errorf("inbox: claim the event: %w", err)
+		return "", ofLedger(fmt.Errorf("inbox: claim the event: %w", err))
 	}
 	state, err := l.readState(ctx, s, e, 2*limit)
 	switch {
@@ -117,5 +117,5 @@ type unfinished struct{ cause error }
 func (u unfinished) Error() string { return ErrUnfinished.Error() + ": " + u.cause.Error() }
 
 func (u unfinished) Is(target error) bool {
-	return target == ErrUnfinished || errors.Is(u.cause, target)
+	return target == ErrUnfinished || target != ErrLedger && errors.Is(u.cause, target) // the call may have been made
 }

@@ -59,7 +59,7 @@ var errEnded = errors.New("inbox: the handler has ended the transaction itself")
 func (in *Inbox) inTx(ctx context.Context, do func(tx pgx.Tx) error) error {
 	tx, err := in.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: isolation[in.opts.Isolation]})
 	if err != nil {
-		return fmt.Errorf("inbox: begin: %w", err)
+		return ledgerError{fmt.Errorf("inbox: begin: %w", err)}
 	}
 	// After a commit the rollback does nothing. It has a time limit of its own because it must also run if ctx has
 	// ended or handle panics.
@@ -72,7 +72,7 @@ func (in *Inbox) inTx(ctx context.Context, do func(tx pgx.Tx) error) error {
 		return err
 	}
 	if err := tx.Commit(ctx); err != nil {
-		return fmt.Errorf("inbox: commit: %w", err)
+		return ofCommit(fmt.Errorf("inbox: commit: %w", err))
 	}
 	return nil
 }

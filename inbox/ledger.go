@@ -91,7 +91,7 @@ func (l *ledger) claim(ctx context.Context, s session, e Event) error {
 		status = "PROCESSING"
 		var locked bool
 		if err := s.scan(ctx, &locked, lockStatement, lockKey(l.opts.Consumer, e.ID)); err != nil {
-			return fmt.Errorf("inbox: lock the event: %w", err)
+			return ofLedger(fmt.Errorf("inbox: lock the event: %w", err))
 		}
 		if !locked {
 			return ErrContended
@@ -104,7 +104,7 @@ func (l *ledger) claim(ctx context.Context, s session, e Event) error {
 		// event would be dead-lettered.
 		return fmt.Errorf("%w, and the time to wait for it is over: %w", ErrContended, err)
 	case err != nil:
-		return fmt.Errorf("inbox: claim the event: %w", err)
+		return ofLedger(fmt.Errorf("inbox: claim the event: %w", err))
 	case inserted == 1:
 		return nil
 	}
@@ -131,7 +131,7 @@ func (l *ledger) readState(ctx context.Context, s session, e Event, age time.Dur
 		return "", ErrContended // deleted in between: the next delivery claims it
 	}
 	if err != nil {
-		return "", fmt.Errorf("inbox: read the event's row: %w", err)
+		return "", ofLedger(fmt.Errorf("inbox: read the event's row: %w", err))
 	}
 	return state, nil
 }
@@ -143,7 +143,7 @@ func (l *ledger) completeClaim(ctx context.Context, s session, e Event) error {
 	}
 	updated, err := s.exec(ctx, l.complete, l.opts.Consumer, e.ID)
 	if err != nil {
-		return fmt.Errorf("inbox: complete the event: %w", err)
+		return ofLedger(fmt.Errorf("inbox: complete the event: %w", err))
 	}
 	if updated != 1 {
 		return fmt.Errorf("inbox: complete the event: its claim is %d rows of the ledger; "+

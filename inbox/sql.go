@@ -35,14 +35,14 @@ func (in *SQL) Handle(ctx context.Context, e Event, handle func(ctx context.Cont
 func (in *SQL) inTx(ctx context.Context, do func(tx *sql.Tx) error) error {
 	tx, err := in.db.BeginTx(ctx, &sql.TxOptions{Isolation: in.opts.Isolation})
 	if err != nil {
-		return fmt.Errorf("inbox: begin: %w", err)
+		return ledgerError{fmt.Errorf("inbox: begin: %w", err)}
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after a commit
 	if err := do(tx); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("inbox: commit: %w", err)
+		return ofCommit(fmt.Errorf("inbox: commit: %w", err))
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ func (p *partition) deal(work, over context.Context, m Message) outcome {
 	attempts, err := p.try(inbox.Observe(work, func(consumer string) { p.ledger.Store(consumer) }), over, m)
 	switch {
 	case err == nil:
+		p.breaker = breaker{}
 		p.recent.add(m.ID, p.ledger.Load().(string)) //nolint:forcetypeassert // stored above
 		return handled
 	case errors.Is(err, errOver):
@@ -51,6 +52,9 @@ func (p *partition) deal(work, over context.Context, m Message) outcome {
 	l := letter{Message: m, reason: err.Error(), class: classOf(err), attempts: attempts}
 	if !p.bury(work, over, l) {
 		return unfinished
+	}
+	if l.class == Exhausted {
+		p.breaker.count(m, err)
 	}
 	return buried
 }
@@ -68,7 +72,7 @@ func (p *partition) try(work, over context.Context, m Message) (attempts int, er
 		m.Attempt = attempts + 1
 		p.begins(m, before)
 		began := time.Now()
-		err := p.c.call(work, m, o.Budget-spent)
+		err := p.c.call(work, m, max(o.Budget-spent, o.Budget/10)) // enough for a claim, whose failure does not count
 		before = err
 		took := time.Since(began)
 		pause := pauses.NextBackOff()
@@ -82,13 +86,22 @@ func (p *partition) try(work, over context.Context, m Message) (attempts int, er
 		case errors.Is(err, inbox.ErrContended):
 			p.logger(m).Warn("the event is being handled elsewhere")
 		case isUnavailable(err):
+			p.waits(time.Now())
 			p.logger(m).Warn("something that the handler needs is away, so the record waits", "error", err.Error())
 		case p.unhealthy(work, m, err):
-			// The record is not the cause.
+			p.waits(time.Now())
 		default:
+			p.waits(time.Time{})
 			attempts++
 			if spent += took + pause; attempts >= o.Attempts || spent >= o.Budget {
-				return attempts, err
+				if !p.breaker.open(m, err, o.Breaker) {
+					return attempts, err
+				}
+				p.pauses(o.Breaker)
+				p.logger(m).Error("the dead letters before this record have its cause, so the partition waits",
+					"letters", o.Breaker, "error", err.Error())
+				spent = 0
+				break
 			}
 			p.logger(m).Warn("handling an event failed", "error", err.Error())
 		}

@@ -14,14 +14,15 @@ import (
 // Handler handles one record. The next step depends on the error that it returns:
 //
 //   - nil, inbox.ErrDuplicate: the record is done.
-//   - inbox.ErrContended, inbox.ErrNotSent, an error from Unavailable: the record is tried again for as long as it
-//     takes.
+//   - inbox.ErrContended, inbox.ErrNotSent, inbox.ErrLedger, an error from Unavailable: the record is tried again for
+//     as long as it takes.
 //   - an error from Permanent, inbox.ErrUnfinished, inbox.ErrEventID: the record is dead-lettered at once.
-//   - any other error, or a panic: the record is tried again within Attempts and Budget, and then dead-lettered.
+//   - any other error, or a panic: the record is tried again within Attempts and Budget, and then dead-lettered; see
+//     also Options.Breaker.
 type Handler func(ctx context.Context, m Message) error
 
-// InTx returns a Handler that handles each event once, in a transaction of its own. While the database does not answer,
-// the record waits.
+// InTx returns a Handler that handles each event once, in a transaction of its own. While the database does not answer
+// or the ledger cannot be used, the record waits.
 func InTx(in *inbox.Inbox, handle func(ctx context.Context, tx pgx.Tx, m Message) error) Handler {
 	return func(ctx context.Context, m Message) error {
 		err := in.Handle(ctx, m.Event(), func(ctx context.Context, tx pgx.Tx) error { return handle(ctx, tx, m) })
@@ -40,10 +41,10 @@ func InSQLTx(in *inbox.SQL, handle func(ctx context.Context, tx *sql.Tx, m Messa
 // pingLimit is how long the database may take to show that it is not the cause.
 const pingLimit = 5 * time.Second
 
-// blame marks a failure as Unavailable while the database does not answer, because that may be its cause. The ping has
-// a time limit of its own, because the handler's may be used up.
+// blame marks a failure of the handler itself as Unavailable while the database does not answer, because that may be
+// its cause. An error of the ledger has its origin and needs no proof. The ping has a time limit of its own, because the handler's may be used up.
 func blame(ctx context.Context, err error, ping func(context.Context) error) error {
-	if err == nil || errors.Is(err, inbox.ErrDuplicate) || isPermanent(err) {
+	if err == nil || errors.Is(err, inbox.ErrDuplicate) || isPermanent(err) || isUnavailable(err) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingLimit)
@@ -69,7 +70,7 @@ func Unavailable(err error) error {
 
 func isUnavailable(err error) bool {
 	var u unavailable
-	return errors.As(err, &u) || errors.Is(err, inbox.ErrNotSent)
+	return errors.As(err, &u) || errors.Is(err, inbox.ErrNotSent) || errors.Is(err, inbox.ErrLedger)
 }
 
 type permanent struct{ error }

@@ -60,6 +60,10 @@ type Options struct {
 	// waits. It needs a handler that recognizes a repeat, such as InTx. Records without a key, and letters without an
 	// event's id, hold nothing. Default: 0, a dead letter does not hold its key.
 	HoldKeys int
+	// Breaker is how many records in a row of one partition may become dead letters of the class Exhausted with one
+	// cause: the same SQLSTATE, or the same text apart from the event's id. Then the records are hardly at fault, so the
+	// next such record is tried until it is done, its partition waits, and Ready says so. Default: 10. Negative: no limit.
+	Breaker int
 	// Stall is how long a partition in which records wait may make no progress before Ready says so. Default: 5m.
 	Stall time.Duration
 	// Drain is how long a handler may continue after its partition is revoked or Run's context ends. It must be less
@@ -93,6 +97,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Attempts = orInt(o.Attempts, math.MaxInt)
 	o.Recent = orInt(o.Recent, 4096)
 	o.Queue = orInt(o.Queue, 100)
+	o.Breaker = orInt(o.Breaker, 10)
 	o.Budget = orDuration(o.Budget, time.Minute)
 	o.Pause = orDuration(o.Pause, 100*time.Millisecond)
 	o.MaxPause = orDuration(o.MaxPause, 10*time.Second)

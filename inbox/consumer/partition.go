@@ -11,15 +11,16 @@ import (
 
 // partition reads one partition while it is assigned.
 type partition struct {
-	c      *Consumer
-	topic  string
-	id     int
-	next   int64 // offset; negative (kafka.FirstOffset, LastOffset) if nothing was committed yet
-	recent *recent
-	holds  *holds       // nil without Options.HoldKeys
-	ledger atomic.Value // string: the ledger that the handler has used for the present record
-	finish func(topic string, partition int, next int64)
-	commit func(topic string, partition int, next int64) error
+	c       *Consumer
+	topic   string
+	id      int
+	next    int64 // offset; negative (kafka.FirstOffset, LastOffset) if nothing was committed yet
+	recent  *recent
+	holds   *holds // nil without Options.HoldKeys
+	breaker breaker
+	ledger  atomic.Value // string: the ledger that the handler has used for the present record
+	finish  func(topic string, partition int, next int64)
+	commit  func(topic string, partition int, next int64) error
 	*progress
 }
 

@@ -34,6 +34,11 @@ type PartitionStatus struct {
 	EventTime time.Time `json:"event_time,omitzero"`
 	Attempt   int       `json:"attempt,omitzero"`
 	Error     string    `json:"error,omitzero"` // of the attempt before
+
+	// Since when the record waits for something that it is not the cause of; zero: it does not.
+	Waiting time.Time `json:"waiting,omitzero"`
+	// Letters is the number of dead letters before the record that have its cause, see Options.Breaker; 0: fewer.
+	Letters int `json:"letters,omitzero"`
 }
 
 // Waits reports whether there is something to handle.
@@ -70,8 +75,8 @@ func (c *Consumer) Status() Status {
 }
 
 // Ready returns nil while the consumer does its work, otherwise the reason: Run is not running, the group was not
-// joined yet or has had no generation for Options.Stall, or a partition in which records wait has made no progress for
-// as long. It is for a readiness probe and for alerts. A liveness probe should not ask it: a restart does not repair
+// joined yet or has had no generation for Options.Stall, a partition in which records wait has made no progress for as
+// long, or a record waits for something that it is not the cause of for ten seconds, or because of Options.Breaker. It is for a readiness probe and for alerts. A liveness probe should not ask it: a restart does not repair
 // the system that a handler waits for.
 func (c *Consumer) Ready() error {
 	c.members.mu.Lock()
@@ -92,11 +97,16 @@ func (s Status) ready(now time.Time, stall time.Duration) error {
 		return fmt.Errorf("consumer: the group %s has had no generation for %s", s.Group, away.Round(time.Second))
 	}
 	for _, p := range s.Partitions {
-		if age := now.Sub(p.Progress); p.Waits() && age > stall {
+		age := now.Sub(p.Progress)
+		outside := !p.Waiting.IsZero() && now.Sub(p.Waiting) > min(stall, outsideLimit)
+		if p.Waits() && (age > stall || outside || p.Letters > 0) {
 			e := fmt.Sprintf("consumer: %s partition %d: no progress for %s, at offset %d, %d records wait",
 				p.Topic, p.Partition, age.Round(time.Second), p.Next, p.Lag)
 			if p.EventID != "" {
 				e += fmt.Sprintf("; event %q, attempt %d", p.EventID, p.Attempt)
+			}
+			if p.Letters > 0 {
+				e += fmt.Sprintf("; the %d dead letters before it have its cause", p.Letters)
 			}
 			if p.Error != "" {
 				e += ": " + p.Error
@@ -106,6 +116,9 @@ func (s Status) ready(now time.Time, stall time.Duration) error {
 	}
 	return nil
 }
+
+// outsideLimit is how long a record may wait for something outside before Ready says so.
+const outsideLimit = 10 * time.Second
 
 // run notes that Run begins or ends.
 func (m *members) run(running bool) {
@@ -148,6 +161,22 @@ func (p *progress) begins(m Message, before error) {
 	p.metrics.Oldest(m.Time)
 }
 
+// waits notes that the record is not the cause of its failure; zero: it may be.
+func (p *progress) waits(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.status.Waiting.IsZero() || now.IsZero() {
+		p.status.Waiting = now
+	}
+}
+
+// pauses notes that so many dead letters before the record have its cause.
+func (p *progress) pauses(letters int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status.Letters = letters
+}
+
 // done notes that the record before next is handled or dead-lettered. A record without an id is not an event, or none
 // whose age means something.
 func (p *progress) done(m Message, next int64) {
@@ -162,7 +191,8 @@ func (p *progress) done(m Message, next int64) {
 		s.Lag = max(s.Lag-done, 0)
 	}
 	now := time.Now()
-	s.Next, s.Progress, s.EventID, s.EventTime, s.Attempt, s.Error = next, now, "", time.Time{}, 0, ""
+	s.Next, s.Progress = next, now
+	s.idle()
 	p.metrics.Done(now)
 	if m.ID != "" {
 		p.metrics.Age(now.Sub(m.Time))
@@ -170,12 +200,18 @@ func (p *progress) done(m Message, next int64) {
 	p.metrics.Lag(s.Lag)
 }
 
+// idle notes that no record is being handled.
+func (p *PartitionStatus) idle() {
+	p.EventID, p.EventTime, p.Attempt, p.Error, p.Waiting, p.Letters = "", time.Time{}, 0, "", time.Time{}, 0
+}
+
 // moved notes that a waiting letter is done, of which the offset says nothing.
 func (p *progress) moved() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.status
-	s.Progress, s.EventID, s.EventTime, s.Attempt, s.Error = time.Now(), "", time.Time{}, 0, ""
+	s.Progress = time.Now()
+	s.idle()
 	p.metrics.Done(s.Progress)
 }
 
