@@ -26,9 +26,10 @@ var (
 	// its transaction itself. An operator has to decide: delete the row to have the event handled again, or set its
 	// status to COMPLETED.
 	ErrUnfinished = errors.New("inbox: the event was begun before, and it is not known whether it had its effect")
-	// ErrLedger means that the ledger could not be asked or written, so the event is not the cause: the database is away
-	// or read-only, the table or a privilege is missing, or no connection was free in time. If only the
-	// commit failed, its result is unknown, otherwise nothing was written. Deliver the event again later. The error that wraps it has the cause.
+	// ErrLedger means that the ledger could not be asked or written, so the event is not the cause: the database is
+	// away or read-only, the table or a privilege is missing, or no connection was free in time. If only the commit
+	// failed, its result is unknown, otherwise nothing was written. Deliver the event again later. The error that wraps
+	// it has the cause.
 	ErrLedger = errors.New("inbox: the ledger cannot be used")
 	// ErrEventID means that the event cannot be identified: its id is empty, too long or not valid text.
 	ErrEventID = errors.New("inbox: no usable event id")

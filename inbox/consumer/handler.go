@@ -42,7 +42,8 @@ func InSQLTx(in *inbox.SQL, handle func(ctx context.Context, tx *sql.Tx, m Messa
 const pingLimit = 5 * time.Second
 
 // blame marks a failure of the handler itself as Unavailable while the database does not answer, because that may be
-// its cause. An error of the ledger has its origin and needs no proof. The ping has a time limit of its own, because the handler's may be used up.
+// its cause. An error of the ledger has its origin and needs no proof. The ping has a time limit of its own, because
+// the handler's may be used up.
 func blame(ctx context.Context, err error, ping func(context.Context) error) error {
 	if err == nil || errors.Is(err, inbox.ErrDuplicate) || isPermanent(err) || isUnavailable(err) {
 		return err

@@ -61,8 +61,9 @@ type Options struct {
 	// event's id, hold nothing. Default: 0, a dead letter does not hold its key.
 	HoldKeys int
 	// Breaker is how many records in a row of one partition may become dead letters of the class Exhausted with one
-	// cause: the same SQLSTATE, or the same text apart from the event's id. Then the records are hardly at fault, so the
-	// next such record is tried until it is done, its partition waits, and Ready says so. Default: 10. Negative: no limit.
+	// cause: the same SQLSTATE, or the same text apart from the event's id. Then the records are hardly at fault, so
+	// the next such record is tried until it is done, its partition waits, and Ready says so. Default: 10. Negative: no
+	// limit.
 	Breaker int
 	// Stall is how long a partition in which records wait may make no progress before Ready says so. Default: 5m.
 	Stall time.Duration

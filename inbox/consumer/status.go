@@ -76,8 +76,9 @@ func (c *Consumer) Status() Status {
 
 // Ready returns nil while the consumer does its work, otherwise the reason: Run is not running, the group was not
 // joined yet or has had no generation for Options.Stall, a partition in which records wait has made no progress for as
-// long, or a record waits for something that it is not the cause of for ten seconds, or because of Options.Breaker. It is for a readiness probe and for alerts. A liveness probe should not ask it: a restart does not repair
-// the system that a handler waits for.
+// long, or a record waits for something that it is not the cause of for ten seconds, or because of Options.Breaker. It
+// is for a readiness probe and for alerts. A liveness probe should not ask it: a restart does not repair the system
+// that a handler waits for.
 func (c *Consumer) Ready() error {
 	c.members.mu.Lock()
 	running := c.members.running
