@@ -63,7 +63,7 @@ func awaitTurn(ctx context.Context, s servers, cfg Config) (st state, unlock fun
 // setup ever does, because the session of a frozen process would delay every other setup. The setting came with
 // Postgres 14. Before, the server's TCP keepalives have to find out.
 func tryLock(ctx context.Context, conn *pgx.Conn, cfg Config) (got bool, err error) {
-	err = conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1::text, 0))`, lockKey(cfg)).Scan(&got)
+	err = conn.QueryRow(ctx, `SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1::text, 0))`, lockKey(cfg)).Scan(&got)
 	if err != nil || !got {
 		return false, err
 	}
@@ -82,7 +82,7 @@ func freeLock(ctx context.Context, conn *pgx.Conn, cfg Config) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if _, err := conn.Exec(ctx, setIdleLimit, "0"); err == nil {
-		_, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1::text, 0))`, lockKey(cfg))
+		_, _ = conn.Exec(ctx, `SELECT pg_catalog.pg_advisory_unlock(pg_catalog.hashtextextended($1::text, 0))`, lockKey(cfg))
 	}
 }
 
@@ -106,10 +106,10 @@ func turnFault(ctx context.Context, cfg Config, busy bool) error {
 func lockFault(cfg Config) error {
 	return &fault.Error{
 		Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New("another process is setting it up"),
-		Next: "Wait for it, or see which session it is. If that is stuck, end it with pg_terminate_backend(pid).",
+		Next: "Wait for it, or see which session it is. If that is stuck, end it with pg_catalog.pg_terminate_backend(pid).",
 		Commands: []string{"SELECT a.pid, a.client_addr, a.state, now() - a.state_change AS since FROM pg_locks l " +
 			"JOIN pg_stat_activity a USING (pid) WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 " +
-			"AND ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(" +
+			"AND ((l.classid::bigint << 32) | l.objid::bigint) = pg_catalog.hashtextextended(" +
 			identifier.QuoteLiteral(lockKey(cfg)) + ", 0);"},
 	}
 }

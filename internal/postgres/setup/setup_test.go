@@ -23,7 +23,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-const setupTableDDL = `CREATE TABLE outbox (id uuid PRIMARY KEY, aggregate_type text NOT NULL,
+const setupTableDDL = `CREATE TABLE public.outbox (id uuid PRIMARY KEY, aggregate_type text NOT NULL,
 	aggregate_id text NOT NULL,
 	event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz NOT NULL DEFAULT now())`
 
@@ -338,7 +338,9 @@ func TestEnsureNamesTheTransactionsItWaitsFor(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `INSERT INTO outbox VALUES (gen_random_uuid(), 'a', 'b', 'c')`)
 	require.NoError(t, err)
 	pid := db.conn.PgConn().PID()
-	words := []string{"pid " + strconv.Itoa(int(pid)), "pg_terminate_backend(" + strconv.Itoa(int(pid)) + ")"}
+	words := []string{
+		"pid " + strconv.Itoa(int(pid)), "pg_catalog.pg_terminate_backend(" + strconv.Itoa(int(pid)) + ")",
+	}
 
 	db.cfg.SlotWait = 300 * time.Millisecond
 	err = db.ensure(t, true)
@@ -518,7 +520,7 @@ func TestEnsureLeastPrivilege(t *testing.T) {
 	t.Cleanup(func() { _ = db.Server.Exec(context.Background(), db.Name, `DROP OWNED BY `+identifier.Quote(role)) })
 	// nothing is granted to PUBLIC there
 	db.cfg.Role, db.cfg.Tables = role, []identifier.Table{{Schema: "app", Name: "outbox"}}
-	db.cfg.TableDDL = `CREATE SCHEMA app; ` + strings.Replace(setupTableDDL, "outbox", "app.outbox", 1)
+	db.cfg.TableDDL = `CREATE SCHEMA app; ` + strings.Replace(setupTableDDL, "public.outbox", "app.outbox", 1)
 
 	planned, err := Plan(t.Context(), db.DSN, db.cfg)
 	require.NoError(t, err)
@@ -670,7 +672,7 @@ func TestSetupTablePublishesWhatItCreates(t *testing.T) {
 	planned, err := Plan(t.Context(), db.DSN, db.cfg)
 	require.NoError(t, err)
 	broken := db.cfg
-	broken.TableDDL = `CREATE TABLE other (id int)` // the table to add is not there: the second statement fails
+	broken.TableDDL = `CREATE TABLE public.other (id int)` // the table to add is not there: the second statement fails
 	_, err = Run(t.Context(), db.DSN, broken)
 	require.Error(t, err)
 	var other *string
