@@ -25,6 +25,7 @@ const (
 	Fault             = "fault"               // retry, operator, config or fatal
 	Grant             = "grant"               // SQL that gives a right
 	HolderPID         = "holder_pid"          // backend that holds the slot
+	HolderRole        = "holder_role"         // its role
 	Interval          = "interval"            // time between two polls
 	Lanes             = "lanes"               // a number of lanes of a polled table
 	Lasted            = "lasted"              // how long a trouble lasted

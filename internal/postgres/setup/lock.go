@@ -29,7 +29,8 @@ func lockKey(cfg Config) string { return "cdc-outbox setup of slot " + cfg.Slot 
 func awaitTurn(ctx context.Context, s servers, cfg Config) (st state, unlock func(), err error) {
 	waitCtx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
 	defer cancel()
-	var busy bool // another process has the lock, as of the last answer
+	var busy, named bool // another process has the lock, as of the last answer; it was looked for
+	began := time.Now()
 	for {
 		if st, err = s.readState(waitCtx, cfg); err == nil && st.complete(cfg) {
 			return st, nil, nil
@@ -50,12 +51,27 @@ func awaitTurn(ctx context.Context, s servers, cfg Config) (st state, unlock fun
 		case err == nil && !busy:
 			busy = true
 			cfg.Logger.Info("another process is setting up the slot, waiting for it", zap.String(logkey.Slot, cfg.Slot))
+		case busy && !named && time.Since(began) > patience:
+			named = true
+			nameHolder(waitCtx, s.Conn, cfg)
 		}
 		select {
 		case <-waitCtx.Done():
-			return st, nil, turnFault(ctx, cfg, busy)
+			return st, nil, turnFault(ctx, s.Conn, cfg, busy)
 		case <-time.After(200 * time.Millisecond):
 		}
+	}
+}
+
+// patience is how long a setup may take before the one that waits says for whom.
+const patience = 2 * time.Second
+
+// nameHolder says who has the lock. Any role may take it, whether it sets something up or not.
+func nameHolder(ctx context.Context, conn *pgx.Conn, cfg Config) {
+	if by, err := postgres.LookupAdvisory(ctx, conn, lockKey(cfg)); err == nil && by != nil {
+		cfg.Logger.Warn("another session has the lock of the setup, waiting for it", zap.String(logkey.Slot, cfg.Slot),
+			zap.Int(logkey.HolderPID, by.PID), zap.String(logkey.HolderRole, by.User),
+			zap.String(logkey.Next, by.Remedy().Commands[0]))
 	}
 }
 
@@ -63,7 +79,8 @@ func awaitTurn(ctx context.Context, s servers, cfg Config) (st state, unlock fun
 // setup ever does, because the session of a frozen process would delay every other setup. The setting came with
 // Postgres 14. Before, the server's TCP keepalives have to find out.
 func tryLock(ctx context.Context, conn *pgx.Conn, cfg Config) (got bool, err error) {
-	err = conn.QueryRow(ctx, `SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1::text, 0))`, lockKey(cfg)).Scan(&got)
+	err = conn.QueryRow(ctx, `SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1::text, 0::bigint))`,
+		lockKey(cfg)).Scan(&got)
 	if err != nil || !got {
 		return false, err
 	}
@@ -82,15 +99,16 @@ func freeLock(ctx context.Context, conn *pgx.Conn, cfg Config) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if _, err := conn.Exec(ctx, setIdleLimit, "0"); err == nil {
-		_, _ = conn.Exec(ctx, `SELECT pg_catalog.pg_advisory_unlock(pg_catalog.hashtextextended($1::text, 0))`, lockKey(cfg))
+		_, _ = conn.Exec(ctx, `SELECT pg_catalog.pg_advisory_unlock(pg_catalog.hashtextextended($1::text, 0::bigint))`,
+			lockKey(cfg))
 	}
 }
 
 // turnFault says what took so long. Without an answer about the lock it was the server.
-func turnFault(ctx context.Context, cfg Config, busy bool) error {
+func turnFault(ctx context.Context, conn *pgx.Conn, cfg Config, busy bool) error {
 	switch {
 	case busy:
-		return lockFault(cfg)
+		return lockFault(ctx, conn, cfg)
 	case ctx.Err() != nil:
 		return postgres.QueryFault("setup", context.Cause(ctx))
 	}
@@ -103,13 +121,19 @@ func turnFault(ctx context.Context, cfg Config, busy bool) error {
 	}
 }
 
-func lockFault(cfg Config) error {
+func lockFault(ctx context.Context, conn *pgx.Conn, cfg Config) error {
+	reason := errors.New("another process is setting it up")
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if by, err := postgres.LookupAdvisory(ctx, conn, lockKey(cfg)); err == nil && by != nil {
+		reason = fmt.Errorf("another process is setting it up: %s has the lock", by)
+	}
 	return &fault.Error{
-		Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New("another process is setting it up"),
-		Next: "Wait for it, or see which session it is. If that is stuck, end it with pg_catalog.pg_terminate_backend(pid).",
+		Kind: fault.Retry, Object: cfg.SlotSubject(), Err: reason,
+		Next: "Wait for it, or see which session it is. If that is stuck, end it with pg_terminate_backend(pid).",
 		Commands: []string{"SELECT a.pid, a.client_addr, a.state, now() - a.state_change AS since FROM pg_locks l " +
 			"JOIN pg_stat_activity a USING (pid) WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 " +
 			"AND ((l.classid::bigint << 32) | l.objid::bigint) = pg_catalog.hashtextextended(" +
-			identifier.QuoteLiteral(lockKey(cfg)) + ", 0);"},
+			identifier.QuoteLiteral(lockKey(cfg)) + "::text, 0::bigint);"},
 	}
 }

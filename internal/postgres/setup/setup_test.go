@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
@@ -276,6 +277,33 @@ func TestEnsureIgnoresTheLockOfAFrozenProcess(t *testing.T) {
 	require.NoError(t, db.conn.QueryRow(t.Context(),
 		`SELECT pid FROM (`+strings.TrimSuffix(f.Commands[0], ";")+`) AS remedy`).Scan(&pid))
 	require.Equal(t, db.conn.PgConn().PID(), pid, "the remedy finds the session")
+}
+
+// TestEnsureNamesTheHolderOfTheLock: a role without any right may take the lock, and is named with its pid.
+//
+// Bug (setup): Who had the lock of the setup was not said. Cost: any role that may connect kept the connector from
+// starting, and the log named neither a lock nor a session.
+func TestEnsureNamesTheHolderOfTheLock(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	role := identifier.Quote("holder_" + db.Name)
+	db.Exec(t, `CREATE ROLE `+role)
+	t.Cleanup(func() { _ = db.Server.Exec(context.Background(), "postgres", `DROP ROLE `+role) })
+	_, err := db.conn.Exec(t.Context(), `SET SESSION AUTHORIZATION `+role)
+	require.NoError(t, err)
+	_, err = db.conn.Exec(t.Context(), `SELECT pg_advisory_lock(hashtextextended($1::text, 0))`, lockKey(db.cfg))
+	require.NoError(t, err)
+	core, logs := observer.New(zap.WarnLevel)
+	db.cfg.Logger = zap.New(core)
+	ended := make(chan error, 1)
+	go func() { ended <- db.ensure(t, true) }()
+	require.Eventually(t, func() bool { return logs.Len() == 1 }, time.Minute, 10*time.Millisecond)
+	pid := int64(db.conn.PgConn().PID())
+	said := logs.All()[0].ContextMap()
+	require.Equal(t, pid, said[logkey.HolderPID])
+	require.Equal(t, "SELECT pg_catalog.pg_terminate_backend("+strconv.FormatInt(pid, 10)+");", said[logkey.Next])
+	_, err = db.conn.Exec(t.Context(), `SELECT pg_advisory_unlock_all()`)
+	require.NoError(t, err)
+	require.NoError(t, <-ended)
 }
 
 // TestEnsureOverASlowCatalog: no other process sets the slot up, so none is to blame.
