@@ -103,7 +103,7 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 		return c.socket, nil
 	}
 	pc.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
-		r = login.Bounded(r)
+		r = login.Bounded(r, w)
 		c.reader = r
 		c.message = &messageReader{r: r}
 		return pgproto3.NewFrontend(c.message, w)

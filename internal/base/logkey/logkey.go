@@ -33,6 +33,7 @@ const (
 	Limit             = "limit"               // a limit: bytes or a time
 	LSN               = "lsn"                 // a position in the write-ahead log
 	MemoryLimit       = "memory_limit"        // bytes that the garbage collector keeps to
+	Method            = "method"              // by which a server asks for a password
 	Next              = "next"                // the next step for a person
 	Node              = "node"                // Kafka broker, by its id
 	Now               = "now"                 // a number after a change

@@ -29,22 +29,25 @@ const (
 	readyForQuery  = 'Z'
 	authentication = 'R'
 	saslContinue   = 11
+	cleartext      = 3
+	md5            = 5
 )
 
 // Guard bounds the logins of a configuration, also those of its copies.
 func Guard(pc *pgconn.Config) {
 	pc.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
-		return pgproto3.NewFrontend(Bounded(r), w)
+		return pgproto3.NewFrontend(Bounded(r, w), w)
 	}
 }
 
-// Bounded is the reader of a connection that has just been opened. Its Read fails if the server goes beyond the bounds.
-// It wraps no connection: pgconn looks for TLS there, for the channel binding.
-func Bounded(r io.Reader) io.Reader { return &guarded{Reader: r} }
+// Bounded is the reader of a connection that has just been opened, whose writer is w. Its Read fails if the server goes
+// beyond the bounds. It wraps no connection: pgconn looks for TLS there, for the channel binding.
+func Bounded(r io.Reader, w io.Writer) io.Reader { return &guarded{Reader: r, open: unencrypted(w)} }
 
 // guarded follows the messages from the server until it is ready for queries. After that it costs a comparison.
 type guarded struct {
 	io.Reader
+	open  string // the server's address, if others can read the connection
 	total int
 	ready bool
 	head  []byte // the beginning of the message that has come in part
@@ -102,10 +105,14 @@ func (g *guarded) message() error {
 		g.skip = length - 4
 	case len(g.head) == header && length > 4:
 		return nil // the body is to come
-	case len(g.head) >= header+4 && binary.BigEndian.Uint32(g.head[header:]) == saslContinue:
-		if err := judgeIterations(g.head[header+4:]); err != nil {
-			return err
+	case len(g.head) >= header+4:
+		method := binary.BigEndian.Uint32(g.head[header:])
+		if method == saslContinue {
+			if err := judgeIterations(g.head[header+4:]); err != nil {
+				return err
+			}
 		}
+		g.report(method)
 	}
 	g.head = g.head[:0]
 	return nil

@@ -59,7 +59,7 @@ func TestGuard(t *testing.T) {
 		"a short one":      {bytes.NewReader([]byte("R\x00\x00\x00\x03")), "no possible length"},
 		"a negative one":   {bytes.NewReader([]byte("R\xff\xff\xff\xff")), "no possible length"},
 	} {
-		_, err := io.Copy(io.Discard, login.Bounded(test.from))
+		_, err := io.Copy(io.Discard, login.Bounded(test.from, io.Discard))
 		if test.says == "" {
 			require.NoError(t, err, name)
 		} else {
@@ -92,8 +92,8 @@ func FuzzGuard(f *testing.F) {
 	f.Add(append(sasl("r=a,s=b,i=4096"), message('Z', "I")...))
 	f.Add(sasl("i=9900000"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, whole := io.Copy(io.Discard, login.Bounded(bytes.NewReader(b)))
-		_, pieces := io.Copy(io.Discard, login.Bounded(iotest.OneByteReader(bytes.NewReader(b))))
+		_, whole := io.Copy(io.Discard, login.Bounded(bytes.NewReader(b), io.Discard))
+		_, pieces := io.Copy(io.Discard, login.Bounded(iotest.OneByteReader(bytes.NewReader(b)), io.Discard))
 		require.Equal(t, whole == nil, pieces == nil)
 	})
 }
