@@ -37,7 +37,7 @@ const lockStatement = `SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint)`
 
 // newLedger makes the statements. They run in the application's sessions, with its search path: another role may have
 // made a function or an operator in a schema of that path which fits a call better than the server's own
-// (CVE-2018-1058). So functions are qualified, and no operator has an operand without a type beside one of another type.
+// (CVE-2018-1058). So functions are qualified, and operands of different types have a type each.
 func newLedger(opts Options) (*ledger, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {

@@ -29,7 +29,8 @@ func withFarRow(t *testing.T) (near *source, primary *testkit.Database, cp *chec
 	return near, primary, cp, put
 }
 
-// inRecovery replaces the function that reports whether a server is a standby, in this database: no session would find one of another schema.
+// inRecovery replaces the function that reports whether a server is a standby, in this database: no session would find
+// one of another schema.
 func inRecovery(body, language string) string {
 	return fmt.Sprintf(`CREATE OR REPLACE FUNCTION pg_catalog.pg_is_in_recovery() RETURNS boolean VOLATILE
 		LANGUAGE %s AS $body$ %s $body$`, language, body)

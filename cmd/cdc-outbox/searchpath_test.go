@@ -29,7 +29,8 @@ CREATE FUNCTION public.pg_drop_replication_slot(text) RETURNS void LANGUAGE sql 
 DO $$
 DECLARE f record;
 BEGIN
-	FOR f IN SELECT p.oid, p.proname, pg_get_function_identity_arguments(p.oid) args, pg_get_function_result(p.oid) result,
+	FOR f IN SELECT p.oid, p.proname, pg_get_function_identity_arguments(p.oid) args,
+		pg_get_function_result(p.oid) result,
 		p.pronargs FROM pg_proc p WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.prokind = 'f'
 		AND NOT p.proretset AND p.provariadic = 0 AND p.proname IN ('now', 'clock_timestamp', 'current_setting',
 		'set_config', 'pg_current_wal_lsn', 'pg_current_wal_insert_lsn', 'pg_is_in_recovery', 'pg_backend_pid',

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// LookupAdvisory returns the session that holds the advisory lock whose key is the hash of words, nil for none. Any role
+// LookupAdvisory returns the session that has the advisory lock whose key is the hash of words, nil for none. Any role
 // may take any such lock.
 func LookupAdvisory(ctx context.Context, q Querier, words string) (*Blocker, error) {
 	var b Blocker
@@ -19,7 +19,8 @@ func LookupAdvisory(ctx context.Context, q Querier, words string) (*Blocker, err
 		FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
 		WHERE l.granted AND l.locktype = 'advisory' AND l.objsubid = 1 AND l.pid <> pg_backend_pid()
 			AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
-			AND ((l.classid::bigint << 32) | l.objid::bigint) = pg_catalog.hashtextextended($1::text, 0::bigint) LIMIT 1`,
+			AND ((l.classid::bigint << 32) | l.objid::bigint) = pg_catalog.hashtextextended($1::text, 0::bigint)
+		LIMIT 1`,
 		words).Scan(&b.PID, &b.User, &b.Application, &seconds)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
 )
 
-// exposedRemedy is for a password that others can read on its way to Postgres.
+// exposedRemedy is for a password that others can read between here and Postgres.
 const exposedRemedy = "Use sslmode=verify-full in postgres.dsn, or let the server ask for SCRAM " +
 	"(password_encryption = scram-sha-256, and a new password) and set require_auth=scram-sha-256 there."
 
@@ -35,7 +35,7 @@ func watchLogins() func() []preflight.Finding {
 			out = append(out, preflight.Finding{
 				Level: preflight.Warn, Code: "exposed_password", Subject: fmt.Sprintf("postgres %v", server),
 				Found:  fmt.Sprintf("It asks for the password by the method %v, without encryption.", method),
-				Why:    "Whoever is between this machine and the server can read it, or log in with what is sent.",
+				Why:    "Anyone between this machine and the server can read it, or log in with what is sent.",
 				Remedy: exposedRemedy,
 			})
 			return true

@@ -22,8 +22,8 @@ func (c connection) RemoteAddr() net.Addr { return c.to }
 
 // TestExposedPasswords: a password that others can read is reported, and no other.
 //
-// Bug (configuration): A server that says it has no TLS, and asks for the password in clear text, got it. Cost: whoever
-// is between has the password, and neither run nor check said a word.
+// Bug (configuration): A server that says it has no TLS, and asks for the password in clear text, got it. Cost: anyone
+// between has the password, and neither run nor check said a word.
 func TestExposedPasswords(t *testing.T) {
 	away := connection{to: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 5), Port: 5432}}
 	var got []string

@@ -1,4 +1,4 @@
-// Package login bounds what a server may do before the login is through. Whoever answers at the address is a stranger
+// Package login bounds what a server may do before the login is through. The process at the address is a stranger
 // until then.
 package login
 
@@ -33,7 +33,7 @@ const (
 	md5            = 5
 )
 
-// Guard bounds the logins of a configuration, also those of its copies.
+// Guard bounds the logins of a configuration and of its copies.
 func Guard(pc *pgconn.Config) {
 	pc.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
 		return pgproto3.NewFrontend(Bounded(r, w), w)

@@ -51,7 +51,8 @@ func TestGuard(t *testing.T) {
 		"endless, a byte each": {iotest.OneByteReader(&endless{message: parameter}), "more than 1048576 bytes"},
 		"iterations":           {bytes.NewReader(sasl("r=a,s=b,i=9900000")), "iterations of SCRAM"},
 		"iterations, byte by byte": {
-			iotest.OneByteReader(bytes.NewReader(append(parameter, sasl("r=a,s=b,i=1000001")...))), "iterations of SCRAM",
+			iotest.OneByteReader(bytes.NewReader(append(parameter, sasl("r=a,s=b,i=1000001")...))),
+			"iterations of SCRAM",
 		},
 		"no iterations":    {bytes.NewReader(sasl("r=a,s=b,i=0")), "iterations of SCRAM"},
 		"a negative count": {bytes.NewReader(sasl("r=a,s=b,i=-4096")), "iterations of SCRAM"},

@@ -66,7 +66,7 @@ func Override(ctx context.Context, conn *pgconn.PgConn) error {
 }
 
 // SearchPath is that of every session: names without a schema mean the server's own functions, operators and types. By
-// the path of the role or the database, a function that somebody else has made in a schema there can be nearer, or have
+// the path of the role or the database, a function that another role has made in a schema there can be nearer, or have
 // an argument that fits better, and it would run with the rights of this session (CVE-2018-1058).
 const SearchPath = "pg_catalog"
 
@@ -80,7 +80,7 @@ func pin(conn *pgconn.PgConn) string {
 	return "SELECT pg_catalog.set_config('search_path', '" + SearchPath + "', false) WHERE " + ownBackend(conn)
 }
 
-// ownBackend is true if the backend that answers is the one that took the login.
+// ownBackend is true if the backend that answers is the backend that took the login.
 func ownBackend(conn *pgconn.PgConn) string {
 	return fmt.Sprintf("pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) %d", conn.PID())
 }

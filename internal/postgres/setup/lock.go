@@ -63,7 +63,7 @@ func awaitTurn(ctx context.Context, s servers, cfg Config) (st state, unlock fun
 	}
 }
 
-// patience is how long a setup may take before the one that waits says for whom.
+// patience is how long a setup may take before a setup that waits says for whom.
 const patience = 2 * time.Second
 
 // nameHolder says who has the lock. Any role may take it, whether it sets something up or not.

@@ -109,8 +109,8 @@ func (w *Conn) RoundTrip(req protocol.Message, timeout time.Duration) (protocol.
 	return res, w.Net.SetDeadline(time.Time{})
 }
 
-// ReadResponse reads the answer with the given correlation id. The whole of it is judged before kafka-go decodes it: the
-// far side may not be a Kafka broker, and no broker is believed either.
+// ReadResponse reads the answer with the given correlation id. All of it is judged before kafka-go decodes it: the far
+// side may not be a Kafka broker, and no broker is believed either.
 func (w *Conn) ReadResponse(key protocol.ApiKey, version int16, id int32) (res protocol.Message, err error) {
 	size, err := w.header(id)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 )
 
-// MaxIterations bounds the work of a login by SCRAM, of which the broker says how much there is (RFC 5802, section 5.1).
+// MaxIterations bounds the work of a login by SCRAM, of which the broker says how much there is (RFC 5802, 5.1).
 // RFC 7677 asks for at least 4,096; Kafka takes 16,384 at most for a user (ScramMechanism). A million takes about a
 // second, and nothing ends it meanwhile.
 const MaxIterations = 1_000_000
