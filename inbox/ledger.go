@@ -33,8 +33,11 @@ type session interface {
 // lockStatement requests the lock of an event. It must be a statement of its own before the claim. A statement sees the
 // transactions that were committed before it began, so a statement that took the lock and read the row could miss the
 // writes of the previous holder of the lock.
-const lockStatement = `SELECT pg_try_advisory_xact_lock($1)`
+const lockStatement = `SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint)`
 
+// newLedger makes the statements. They run in the application's sessions, with its search path: another role may have
+// made a function or an operator in a schema of that path which fits a call better than the server's own
+// (CVE-2018-1058). So functions are qualified, and operands of different types have a type each.
 func newLedger(opts Options) (*ledger, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -52,10 +55,11 @@ func newLedger(opts Options) (*ledger, error) {
 	// The offset is committed as soon as the transaction is, so the transaction has to be on disk by then, even if the
 	// database or the role has synchronous_commit = off. Every other setting survives a crash of the server, and stays.
 	insert := `INSERT INTO ` + table + ` (consumer, event_id, status, source, completed_at)
-SELECT $1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN now() END FROM (SELECT CASE current_setting('synchronous_commit')
-	WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END OFFSET 0) AS durable
+SELECT $1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN pg_catalog.now() END
+FROM (SELECT CASE pg_catalog.current_setting('synchronous_commit')
+	WHEN 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END OFFSET 0) AS durable
 ON CONFLICT (consumer, event_id) DO NOTHING`
-	complete := `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = clock_timestamp()
+	complete := `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = pg_catalog.clock_timestamp()
 WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`
 	// xmin, the transaction that has inserted the row, distinguishes a claim from a later claim of the same event.
 	const mine = ` AND xmin::text = $3`
@@ -65,10 +69,10 @@ WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`
 		confirm: complete + mine,
 		release: `DELETE FROM ` + table + ` WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'` + mine,
 		state: `SELECT CASE WHEN status = 'COMPLETED' THEN 'completed'
-	WHEN claimed_at < now() - $3 * interval '1 microsecond' THEN 'stale' ELSE 'fresh' END
+	WHEN claimed_at < pg_catalog.now() - $3::float8 * interval '1 microsecond' THEN 'stale' ELSE 'fresh' END
 FROM ` + table + ` WHERE consumer = $1 AND event_id = $2`,
 		prune: `DELETE FROM ` + table + ` WHERE ctid = ANY (ARRAY(SELECT ctid FROM ` + table + `
-WHERE consumer = $1 AND claimed_at < now() - $2 * interval '1 microsecond' AND status = 'COMPLETED'
+WHERE consumer = $1 AND claimed_at < pg_catalog.now() - $2::float8 * interval '1 microsecond' AND status = 'COMPLETED'
 LIMIT $3 FOR UPDATE SKIP LOCKED))`,
 	}, nil
 }

@@ -20,7 +20,7 @@ func Schema(opts Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf(`SELECT pg_advisory_xact_lock(hashtext('cdc-outbox inbox.Schema'));
+	return fmt.Sprintf(`SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext('cdc-outbox inbox.Schema')::bigint);
 CREATE TABLE IF NOT EXISTS %[1]s (
     consumer     text COLLATE "C" NOT NULL CHECK (octet_length(consumer) BETWEEN 1 AND %[2]d),
     event_id     text COLLATE "C" NOT NULL CHECK (octet_length(event_id) BETWEEN 1 AND %[3]d),

@@ -12,8 +12,8 @@ import (
 )
 
 // emitStatement writes messages in the order of the array. They are transactional (true): a rollback discards them.
-const emitStatement = `SELECT count(pg_logical_emit_message(true, $1::text, e.content))
-FROM unnest($2::text[]) AS e (content)`
+const emitStatement = `SELECT pg_catalog.count(pg_catalog.pg_logical_emit_message(true, $1::pg_catalog.text, e.content))
+FROM pg_catalog.unnest($2::pg_catalog.text[]) AS e (content)`
 
 // Emit writes events into the write-ahead log alone, without a table, as part of tx. The relay publishes the messages
 // whose prefix it is configured with (postgres.messages). No row remains from which an event could be published again.

@@ -83,7 +83,8 @@ func (o Options) table() string {
 // the log.
 func insertStatement(opts Options) string {
 	return fmt.Sprintf(`INSERT INTO %s (id, aggregate_type, aggregate_id, event_type, payload, headers, created_at)
-SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.headers, coalesce(e.created_at, now())
+SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.headers,
+	coalesce(e.created_at, pg_catalog.now())
 FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::%s[], $6::jsonb[], $7::timestamptz[])
 WITH ORDINALITY AS e (id, aggregate_type, aggregate_id, event_type, payload, headers, created_at, n)
 ORDER BY e.n`, opts.table(), opts.Payload)

@@ -51,7 +51,8 @@ func TestCheckpointLockedTableHoldsSlotBack(t *testing.T) {
 	s.insert(t)
 	f := heldBack(t, st)
 	require.Contains(t, f.Error(), fmt.Sprintf("locked by pid %d", holder.PgConn().PID()))
-	require.Equal(t, []string{fmt.Sprintf("SELECT pg_terminate_backend(%d);", holder.PgConn().PID())}, f.Commands)
+	end := fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", holder.PgConn().PID())
+	require.Equal(t, []string{end}, f.Commands)
 	require.Equal(t, sqlstate.QueryCanceled, sqlstate.Of(f),
 		"the server ends the statement itself, so none piles up there")
 	before := s.flushed(t)

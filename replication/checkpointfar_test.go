@@ -23,15 +23,16 @@ func withFarRow(t *testing.T) (near *source, primary *testkit.Database, cp *chec
 	primary = testkit.Postgres(t)
 	primary.Exec(t, statetables.CheckpointDDL(near.Config.Checkpoint))
 	near.Config.PrimaryDSN = func() (string, error) { return primary.DSN, nil }
-	near.Exec(t, inRecovery("SELECT true", "sql")+`; ALTER DATABASE `+near.Name+` SET search_path = public, pg_catalog`)
-	cp.close() // the setting is for new sessions
+	near.Exec(t, `ALTER FUNCTION pg_catalog.pg_is_in_recovery() RENAME TO its_own; `+inRecovery("SELECT true", "sql"))
+	cp.close() // a session keeps what it has looked up
 	cp.far = true
 	return near, primary, cp, put
 }
 
-// inRecovery replaces the function that reports whether a server is a standby, by one that comes first in the path.
+// inRecovery replaces the function that reports whether a server is a standby, in this database: no session would find
+// one of another schema.
 func inRecovery(body, language string) string {
-	return fmt.Sprintf(`CREATE OR REPLACE FUNCTION public.pg_is_in_recovery() RETURNS boolean VOLATILE
+	return fmt.Sprintf(`CREATE OR REPLACE FUNCTION pg_catalog.pg_is_in_recovery() RETURNS boolean VOLATILE
 		LANGUAGE %s AS $body$ %s $body$`, language, body)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/pooler"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
@@ -102,6 +103,7 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 		return c.socket, nil
 	}
 	pc.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		r = login.Bounded(r, w)
 		c.reader = r
 		c.message = &messageReader{r: r}
 		return pgproto3.NewFrontend(c.message, w)

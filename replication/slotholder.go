@@ -89,7 +89,8 @@ func (c *connection) holder(ctx context.Context, slot string) (pid uint32, at ls
 		<-conn.CleanupDone()
 	}()
 	results, err := conn.Exec(ctx, `SELECT coalesce(active_pid, 0), confirmed_flush_lsn
-		FROM pg_catalog.pg_replication_slots WHERE slot_name = `+identifier.QuoteLiteral(slot)).ReadAll()
+		FROM pg_catalog.pg_replication_slots WHERE slot_name OPERATOR(pg_catalog.=) `+
+		identifier.QuoteLiteral(slot)).ReadAll()
 	if err != nil || len(results) != 1 || len(results[0].Rows) != 1 {
 		return 0, 0, err
 	}

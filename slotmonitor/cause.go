@@ -87,7 +87,7 @@ func (s *Slot) UnknownSince() string {
 const unwanted = "Start its reader. If no process is ever to read it again, drop the slot."
 
 func dropSlot(name string) string {
-	return fmt.Sprintf("SELECT pg_drop_replication_slot('%s');", quoted(name))
+	return fmt.Sprintf("SELECT pg_catalog.pg_drop_replication_slot('%s');", quoted(name))
 }
 
 // cause names the transaction and how to end it. Only a person can know whether it may be ended.
@@ -109,7 +109,7 @@ func (t *Transaction) remedy() fault.Remedy {
 			fmt.Sprintf("COMMIT PREPARED '%s';", quoted(t.GID)), fmt.Sprintf("ROLLBACK PREPARED '%s';", quoted(t.GID)))
 	}
 	return fault.Do("End it in its application, or end its session.", fmt.Sprintf("SELECT "+
-		"pg_terminate_backend(%d);", t.PID))
+		"pg_catalog.pg_terminate_backend(%d);", t.PID))
 }
 
 // quoted doubles the quotes of a text within quotes in SQL.

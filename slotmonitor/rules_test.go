@@ -142,7 +142,7 @@ func TestCause(t *testing.T) {
 		slot              Slot
 	}{
 		{
-			CauseOpenTransaction, "Held back by the transaction of pid 9", "pg_terminate_backend(9)",
+			CauseOpenTransaction, "Held back by the transaction of pid 9", "pg_catalog.pg_terminate_backend(9)",
 			Slot{Active: true, HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 10},
 		},
 		{
@@ -165,7 +165,7 @@ func TestCause(t *testing.T) {
 			},
 		},
 		{
-			CauseNoConsumer, "No session has read the slot since", "pg_drop_replication_slot('s')",
+			CauseNoConsumer, "No session has read the slot since", "pg_catalog.pg_drop_replication_slot('s')",
 			Slot{
 				HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20, InactiveSince: &old,
 				SampledAt: start,

@@ -10,6 +10,7 @@ import (
 
 // main is a door: signals come in, an exit code goes out. Nothing else calls os.Exit.
 func main() {
+	crashBySignal()
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()}
 	os.Exit(a.execute(a.interruptible(), os.Args[1:]))
 }

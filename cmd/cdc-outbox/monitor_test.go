@@ -98,7 +98,7 @@ func TestMonitorNeedsNothingButADSN(t *testing.T) {
 	r = invoke(t, nil, "monitor", "--once", dsn)
 	require.Equal(t, 3, r.code, r.all())
 	require.Contains(t, r.stdout, "critical slot_lost: The slot is lost")
-	require.Contains(t, r.stdout, "SELECT pg_drop_replication_slot('debezium');")
+	require.Contains(t, r.stdout, "SELECT pg_catalog.pg_drop_replication_slot('debezium');")
 
 	require.NoError(t, db.Stop(t.Context(), postgres.Fast))
 	r = invoke(t, nil, "monitor", "--once", dsn)

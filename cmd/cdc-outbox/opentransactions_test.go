@@ -44,13 +44,14 @@ func TestStatusNamesOpenTransactions(t *testing.T) {
 	require.Equal(t, "report", session.Application)
 	require.Equal(t, "idle in transaction", session.State)
 	require.NotNil(t, session.QueryStart)
-	require.Contains(t, strings.Join(session.Commands, "\n"), fmt.Sprintf("SELECT pg_terminate_backend(%d);", pid))
+	require.Contains(t, strings.Join(session.Commands, "\n"),
+		fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", pid))
 
 	r := invoke(t, env, "status")
 	for _, want := range []string{
 		`prepared transaction "nightly '7" in database "` + db.Name + `", open for`, `ROLLBACK PREPARED 'nightly ''7';`,
 		fmt.Sprintf(`the transaction of pid %d (application "report"`, pid), "idle in transaction, user postgres",
-		fmt.Sprintf("SELECT pg_terminate_backend(%d);", pid),
+		fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", pid),
 	} {
 		require.Contains(t, r.stdout, want)
 	}

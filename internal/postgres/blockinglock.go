@@ -84,7 +84,7 @@ func (b *Blocker) String() string {
 // Remedy ends the session.
 func (b *Blocker) Remedy() fault.Remedy {
 	return fault.Do("Let its transaction end, or end its session.",
-		fmt.Sprintf("SELECT pg_terminate_backend(%d);", b.PID))
+		fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", b.PID))
 }
 
 // Blocked is the error of a statement that waited for the lock of another session until its time was over.

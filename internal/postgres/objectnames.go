@@ -75,13 +75,14 @@ func (o Objects) SlotDDL() string {
 	if o.Failover {
 		failover = ", failover => true"
 	}
-	return fmt.Sprintf("SELECT pg_create_logical_replication_slot(%s, 'pgoutput'%s);", identifier.QuoteLiteral(o.Slot),
+	return fmt.Sprintf("SELECT pg_catalog.pg_create_logical_replication_slot(%s, 'pgoutput'%s);",
+		identifier.QuoteLiteral(o.Slot),
 		failover)
 }
 
 // DropSlotSQL drops the slot on the connected server.
 func (o Objects) DropSlotSQL() string {
-	return fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", identifier.QuoteLiteral(o.Slot))
+	return fmt.Sprintf("SELECT pg_catalog.pg_drop_replication_slot(%s);", identifier.QuoteLiteral(o.Slot))
 }
 
 // LogSnapshotSQL makes a primary log its running transactions, which creating a slot on a hot standby waits for.

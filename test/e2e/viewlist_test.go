@@ -96,7 +96,7 @@ func (s *stage) lockFaults() []breakage {
 		{
 			name:   "checkpoint table locked",
 			words:  []string{"cdc_outbox_slots", fmt.Sprintf("pid %d", s.other.PgConn().PID())},
-			remedy: []string{fmt.Sprintf("pg_terminate_backend(%d)", s.other.PgConn().PID())},
+			remedy: []string{fmt.Sprintf("pg_catalog.pg_terminate_backend(%d)", s.other.PgConn().PID())},
 			begin:  begin("LOCK TABLE cdc_outbox_slots IN ACCESS EXCLUSIVE MODE"), limit: 40 * time.Second,
 		},
 		{

@@ -35,11 +35,13 @@ func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]p
 	cluster.KeepTimestamps = producer.KeepTimestamps
 	cluster.OldestRow = oldestRow(ctx, db)
 	cluster.Transactional = c.Delivery == "exactly_once"
+	exposed := watchLogins()
 	found, topics, err := checkPostgres(ctx, c, db, report)
 	if err != nil {
 		return nil, err
 	}
 	findings = append(findings, found...)
+	findings = append(findings, exposed()...)
 	if wiring.WritesDeadLetters(c) {
 		topics = append(topics, c.Router.DeadLetterTopic)
 	}

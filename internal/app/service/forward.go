@@ -107,7 +107,7 @@ func ledgerPool(ctx context.Context, dsn string) (*pgxpool.Pool, error) {
 		return nil, postgres.DSNFault(dsn)
 	}
 	// The pool's own parser does not know a source of the password, and would send it to the server as a parameter.
-	cfg.ConnConfig.AfterNetConnect = pc.AfterNetConnect
+	cfg.ConnConfig.AfterNetConnect, cfg.ConnConfig.BuildFrontend = pc.AfterNetConnect, pc.BuildFrontend
 	maps.DeleteFunc(cfg.ConnConfig.RuntimeParams, func(name, _ string) bool {
 		_, known := pc.RuntimeParams[name]
 		return !known

@@ -23,6 +23,7 @@ func Run(ctx context.Context, o Options) error {
 	for _, w := range c.Warnings {
 		log.Warn("the configuration is allowed but unwise", zap.String(logkey.Reason, w))
 	}
+	warnOfLogins(log)
 	s, err := newRunner(ctx, newProcess(o))
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ const (
 	Fault             = "fault"               // retry, operator, config or fatal
 	Grant             = "grant"               // SQL that gives a right
 	HolderPID         = "holder_pid"          // backend that holds the slot
+	HolderRole        = "holder_role"         // its role
 	Interval          = "interval"            // time between two polls
 	Lanes             = "lanes"               // a number of lanes of a polled table
 	Lasted            = "lasted"              // how long a trouble lasted
@@ -32,6 +33,7 @@ const (
 	Limit             = "limit"               // a limit: bytes or a time
 	LSN               = "lsn"                 // a position in the write-ahead log
 	MemoryLimit       = "memory_limit"        // bytes that the garbage collector keeps to
+	Method            = "method"              // by which a server asks for a password
 	Next              = "next"                // the next step for a person
 	Node              = "node"                // Kafka broker, by its id
 	Now               = "now"                 // a number after a change

@@ -169,8 +169,10 @@ func (m *migration) sideBySide() []Step {
 	}
 	return []Step{
 		{
-			Do:       "Create a second slot. Both can share the publication; it only names tables.",
-			Commands: []string{psql("SELECT pg_create_logical_replication_slot('" + slot + "', 'pgoutput')")},
+			Do: "Create a second slot. Both can share the publication; it only names tables.",
+			Commands: []string{
+				psql("SELECT pg_catalog.pg_create_logical_replication_slot('" + slot + "', 'pgoutput')"),
+			},
 			Why: "The second slot retains WAL until it is dropped: monitor it, and drop it when you are done. " +
 				"Debezium's slot is not touched.",
 		},
@@ -190,7 +192,7 @@ func (m *migration) sideBySide() []Step {
 		},
 		{
 			Do:       "End the comparison: stop it, drop its slot, delete the shadow topics.",
-			Commands: []string{psql("SELECT pg_drop_replication_slot('" + slot + "')")},
+			Commands: []string{psql("SELECT pg_catalog.pg_drop_replication_slot('" + slot + "')")},
 		},
 	}
 }

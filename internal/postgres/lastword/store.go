@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 
@@ -148,6 +149,9 @@ func (p Place) with(ctx context.Context, do func(context.Context, *pgx.Conn) err
 		return postgres.ConnectFault(pc, err)
 	}
 	defer func() { _ = conn.Close(ctx) }()
+	if err := session.Pin(ctx, conn.PgConn()); err != nil {
+		return err
+	}
 	// The server gives up first, so that nothing is left running there. The commit waits for no standby.
 	_, err = conn.Exec(ctx, fmt.Sprintf("SET statement_timeout = %d; SET synchronous_commit = local; "+
 		"SET default_transaction_read_only = off", (Patience/2).Milliseconds()), pgx.QueryExecModeSimpleProtocol)

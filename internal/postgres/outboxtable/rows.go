@@ -196,8 +196,9 @@ func (r *Rows) WALEnd(ctx context.Context) (lsn.LSN, error) {
 
 // Alone reports whether no other live session has said the same words to this database.
 func (r *Rows) Alone(ctx context.Context, words string) (ok bool, err error) {
-	if err = r.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1::text, 0))", words).Scan(&ok); err !=
-		nil {
+	err = r.conn.QueryRow(ctx, "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1::text, 0::int8))",
+		words).Scan(&ok)
+	if err != nil {
 		err = postgres.QueryFault("server", err)
 	}
 	return ok, err

@@ -210,7 +210,8 @@ func (r *Rows) AwaitConfirmed(ctx context.Context, h Horizon, trustSlot bool, li
 			}
 			return f
 		}
-		if _, err := r.conn.Exec(ctx, `SELECT pg_logical_emit_message(true, 'cdc-outbox.prune', repeat(' ', $1::int))`,
+		if _, err := r.conn.Exec(ctx, `SELECT pg_catalog.pg_logical_emit_message(true, 'cdc-outbox.prune',
+			repeat(' ', $1::int))`,
 			emitted); err != nil {
 			return postgres.QueryFault("server", err)
 		}

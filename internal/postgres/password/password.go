@@ -17,6 +17,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
 )
 
 // parameter is the name under which a connection string carries a source.
@@ -62,7 +64,7 @@ func (s Source) into(dsn string) (string, error) {
 }
 
 // Parse is pgx.ParseConfig for a connection string that may carry a source. The source is asked by each attempt to
-// connect, when the server has taken the connection, and by nothing else.
+// connect, when the server has taken the connection, and by nothing else. The login is bounded.
 func Parse(dsn string) (*pgx.ConnConfig, error) {
 	pc, err := pgx.ParseConfig(dsn)
 	if err != nil {
@@ -70,6 +72,7 @@ func Parse(dsn string) (*pgx.ConnConfig, error) {
 	}
 	text, ok := pc.RuntimeParams[parameter]
 	if !ok {
+		login.Guard(&pc.Config)
 		return pc, nil
 	}
 	delete(pc.RuntimeParams, parameter)
@@ -89,6 +92,7 @@ func Parse(dsn string) (*pgx.ConnConfig, error) {
 		to.Password = password
 		return conn, nil
 	}
+	login.Guard(&pc.Config)
 	return pc, nil
 }
 

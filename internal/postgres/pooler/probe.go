@@ -130,7 +130,7 @@ func ordinary(host *pgconn.Config, database string) *pgconn.Config {
 
 // surveySQL goes by the simple protocol: prepared statements may be what does not work here.
 const surveySQL = `SELECT pg_catalog.pg_backend_pid(), coalesce(pg_catalog.host(pg_catalog.inet_server_addr()), ''),
-	coalesce(pg_catalog.inet_server_port(), pg_catalog.current_setting('port')::int),
+	coalesce(pg_catalog.inet_server_port(), pg_catalog.current_setting('port')::pg_catalog.int4),
 		coalesce(pg_catalog.inet_client_port(), 0)`
 
 // Survey asks the server how it sees the connection.

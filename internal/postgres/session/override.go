@@ -43,8 +43,9 @@ var StreamOverrides = overrides(streaming(), "")
 // overrides compares before it sets: the setting of a role that may not be changed any more is not touched where it is
 // right already.
 func overrides(settings map[string]string, where string) string {
-	return fmt.Sprintf(`(SELECT count(pg_catalog.set_config(s.name, w.value, false)) FROM pg_catalog.pg_settings s
-		JOIN (VALUES %s) AS w(name, value) ON w.name = s.name WHERE s.setting <> w.value%s)`, values(settings), where)
+	return fmt.Sprintf(`(SELECT pg_catalog.count(pg_catalog.set_config(s.name, w.value, false))
+		FROM pg_catalog.pg_settings s JOIN (VALUES %s) AS w(name, value) ON w.name OPERATOR(pg_catalog.=) s.name
+		WHERE s.setting OPERATOR(pg_catalog.<>) w.value%s)`, values(settings), where)
 }
 
 func values(settings map[string]string) string {
@@ -55,13 +56,33 @@ func values(settings map[string]string) string {
 	return strings.Join(rows, ", ")
 }
 
-// Override gives a session that runs SQL the values of Ordinary, except where its connection string has others. Where
-// another backend answers than the login named, a pooler is in between and lends the backend to other applications:
-// there nothing is set, and Limits finds what remains.
+// Override gives a session that runs SQL the search path of Pin, and the values of Ordinary except where its connection
+// string has others. Where another backend answers than the login named, a pooler is in between and lends the backend
+// to other applications: there nothing is set, and Limits finds what remains.
 func Override(ctx context.Context, conn *pgconn.PgConn) error {
-	where := fmt.Sprintf(" AND s.source <> 'client' AND pg_catalog.pg_backend_pid() = %d", conn.PID())
-	_, err := conn.Exec(ctx, "SELECT "+overrides(Ordinary(), where)).ReadAll()
+	where := " AND s.source OPERATOR(pg_catalog.<>) 'client' AND " + ownBackend(conn)
+	_, err := conn.Exec(ctx, pin(conn)+"; SELECT "+overrides(Ordinary(), where)).ReadAll()
 	return err
+}
+
+// SearchPath is that of every session: names without a schema mean the server's own functions, operators and types. By
+// the path of the role or the database, a function that another role has made in a schema there can be nearer, or have
+// an argument that fits better, and it would run with the rights of this session (CVE-2018-1058).
+const SearchPath = "pg_catalog"
+
+// Pin sets the search path of a session that Override is not for. It does nothing to a backend that a pooler lends out.
+func Pin(ctx context.Context, conn *pgconn.PgConn) error {
+	_, err := conn.Exec(ctx, pin(conn)).ReadAll()
+	return err
+}
+
+func pin(conn *pgconn.PgConn) string {
+	return "SELECT pg_catalog.set_config('search_path', '" + SearchPath + "', false) WHERE " + ownBackend(conn)
+}
+
+// ownBackend is true if the backend that answers is the backend that took the login.
+func ownBackend(conn *pgconn.PgConn) string {
+	return fmt.Sprintf("pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) %d", conn.PID())
 }
 
 // Wanted are the values that every session would have: Ordinary, and no default of being read-only.

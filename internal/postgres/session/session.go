@@ -22,6 +22,7 @@ func StreamSettings() map[string]string {
 	settings["synchronous_commit"] = "local"
 	settings["default_transaction_read_only"] = "off" // the checkpoint is written here
 	settings["client_min_messages"] = "warning"       // from 18 on a missing publication is a warning
+	settings["search_path"] = SearchPath
 	return settings
 }
 
@@ -36,7 +37,7 @@ func SetStreamParams(pc *pgconn.Config, slot string) {
 // with the startup packet or refuses the connection; a pooler can be configured to drop what it does not know
 // (ignore_startup_parameters).
 var LostSettings = func() string {
-	return `(SELECT string_agg(w.name, ', ' ORDER BY w.name) FROM (VALUES ` + values(StreamSettings()) +
-		`) AS w(name, value)
-		WHERE split_part(pg_catalog.current_setting(w.name), ',', 1) <> w.value)`
+	return `(SELECT pg_catalog.string_agg(w.name, ', ' ORDER BY w.name) FROM (VALUES ` + values(StreamSettings()) +
+		`) AS w(name, value) WHERE pg_catalog.split_part(pg_catalog.current_setting(w.name), ',', 1)
+		OPERATOR(pg_catalog.<>) w.value)`
 }()

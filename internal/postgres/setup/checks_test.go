@@ -38,7 +38,7 @@ func TestVerdictTable(t *testing.T) {
 	}{
 		"slot missing": {
 			func(_ *Config, st *state) { st.Slot = postgres.Slot{Name: "s"} },
-			`slot "s"`, "It no longer exists", "SELECT pg_create_logical_replication_slot('s', 'pgoutput');",
+			`slot "s"`, "It no longer exists", "SELECT pg_catalog.pg_create_logical_replication_slot('s', 'pgoutput');",
 		},
 		"publication missing": {
 			func(_ *Config, st *state) { st.Publication = postgres.Publication{Name: "p"} },
@@ -50,7 +50,7 @@ func TestVerdictTable(t *testing.T) {
 		},
 		"setup interrupted": {func(c *Config, st *state) {
 			st.Slot, st.Publication.Comment = postgres.Slot{Name: "s"}, pendingMark(*c)
-		}, `slot "s"`, "interrupted", "SELECT pg_create_logical_replication_slot('s', 'pgoutput');"},
+		}, `slot "s"`, "interrupted", "SELECT pg_catalog.pg_create_logical_replication_slot('s', 'pgoutput');"},
 		"other plugin": {func(_ *Config, st *state) {
 			st.Slot.Plugin = "wal2json"
 		}, `slot "s"`, `"wal2json"`, "postgres.slot"},
@@ -293,7 +293,7 @@ func TestCheckOpenTransactions(t *testing.T) {
 	require.Len(t, f, 1)
 	require.Contains(t, f[0].Found, "pid 42")
 	require.Contains(t, f[0].Found, "open for 1 h")
-	require.Equal(t, []string{"SELECT pg_terminate_backend(42);"}, f[0].Commands)
+	require.Equal(t, []string{"SELECT pg_catalog.pg_terminate_backend(42);"}, f[0].Commands)
 	f = checkOpenTransactions(st, []openTransaction{{GID: `x'y`, Database: "db", Age: 3600}})
 	require.Equal(t, "prepared transaction", f[0].Subject)
 	require.Contains(t, f[0].ToDo().String(), `ROLLBACK PREPARED 'x''y';`)

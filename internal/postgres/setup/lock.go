@@ -29,7 +29,8 @@ func lockKey(cfg Config) string { return "cdc-outbox setup of slot " + cfg.Slot 
 func awaitTurn(ctx context.Context, s servers, cfg Config) (st state, unlock func(), err error) {
 	waitCtx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
 	defer cancel()
-	var busy bool // another process has the lock, as of the last answer
+	var busy, named bool // another process has the lock, as of the last answer; it was looked for
+	began := time.Now()
 	for {
 		if st, err = s.readState(waitCtx, cfg); err == nil && st.complete(cfg) {
 			return st, nil, nil
@@ -53,7 +54,13 @@ func awaitTurn(ctx context.Context, s servers, cfg Config) (st state, unlock fun
 				cfg.Logger.Info("another process is setting up the slot, waiting for it",
 					zap.String(logkey.Slot, cfg.Slot))
 			}
-			tellTurn(waitCtx, s, cfg)
+			if h, ok := lockHolder(waitCtx, s, cfg); ok {
+				cfg.Waits(h.fault)
+				if !named && time.Since(began) > patience {
+					named = true
+					h.log(cfg)
+				}
+			}
 		}
 		select {
 		case <-waitCtx.Done():
@@ -63,11 +70,15 @@ func awaitTurn(ctx context.Context, s servers, cfg Config) (st state, unlock fun
 	}
 }
 
+// patience is how long a setup may take before a setup that waits says for whom.
+const patience = 2 * time.Second
+
 // tryLock takes the lock if it is free. From then on the server ends a session that asks for nothing for longer than a
 // setup ever does, because the session of a frozen process would delay every other setup. The setting came with
 // Postgres 14. Before, the server's TCP keepalives have to find out.
 func tryLock(ctx context.Context, conn *pgx.Conn, cfg Config) (got bool, err error) {
-	err = conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1::text, 0))`, lockKey(cfg)).Scan(&got)
+	err = conn.QueryRow(ctx, `SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1::text, 0::bigint))`,
+		lockKey(cfg)).Scan(&got)
 	if err != nil || !got {
 		return false, err
 	}
@@ -86,7 +97,8 @@ func freeLock(ctx context.Context, conn *pgx.Conn, cfg Config) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if _, err := conn.Exec(ctx, setIdleLimit, "0"); err == nil {
-		_, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1::text, 0))`, lockKey(cfg))
+		_, _ = conn.Exec(ctx, `SELECT pg_catalog.pg_advisory_unlock(pg_catalog.hashtextextended($1::text, 0::bigint))`,
+			lockKey(cfg))
 	}
 }
 
@@ -96,8 +108,8 @@ func turnFault(ctx context.Context, s servers, cfg Config, busy bool) error {
 	case busy:
 		ask, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 		defer cancel()
-		if f, ok := lockHolder(ask, s, cfg); ok {
-			return f
+		if h, ok := lockHolder(ask, s, cfg); ok {
+			return h.fault
 		}
 		return lockFault(cfg)
 	case ctx.Err() != nil:
@@ -118,7 +130,7 @@ func lockFault(cfg Config) error {
 		Next: "Wait for it, or see which session it is. If that is stuck, end it with pg_terminate_backend(pid).",
 		Commands: []string{"SELECT a.pid, a.client_addr, a.state, now() - a.state_change AS since FROM pg_locks l " +
 			"JOIN pg_stat_activity a USING (pid) WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 " +
-			"AND ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(" +
-			identifier.QuoteLiteral(lockKey(cfg)) + ", 0);"},
+			"AND ((l.classid::bigint << 32) | l.objid::bigint) = pg_catalog.hashtextextended(" +
+			identifier.QuoteLiteral(lockKey(cfg)) + "::text, 0::bigint);"},
 	}
 }

@@ -32,7 +32,7 @@ func TestALockIsAnAnswer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	pid := holder.PgConn().PID()
-	end := fmt.Sprintf("SELECT pg_terminate_backend(%d);", pid)
+	end := fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", pid)
 	requireOperator(t, preflight.FirstFailure(Preflight(ctx, db.DSN, db.cfg)), fmt.Sprintf("locked by pid %d", pid),
 		end)
 	_, err = ReportSlot(ctx, db.DSN, db.cfg)
@@ -141,7 +141,7 @@ func TestCheckNamesWhoKeepsWritersOut(t *testing.T) {
 	defer func() { _ = holder.Close(context.Background()) }()
 	_, err = holder.Exec(t.Context(), "BEGIN; LOCK TABLE outbox IN ACCESS EXCLUSIVE MODE")
 	require.NoError(t, err)
-	command := fmt.Sprintf("SELECT pg_terminate_backend(%d);", holder.PgConn().PID())
+	command := fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", holder.PgConn().PID())
 	named := func() bool {
 		return slices.ContainsFunc(Preflight(t.Context(), db.DSN, db.cfg), func(f preflight.Finding) bool {
 			return strings.Contains(f.Found, "1 session waits for it") && slices.Contains(f.Commands, command)

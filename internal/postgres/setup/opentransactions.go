@@ -81,5 +81,6 @@ func (t openTransaction) remedy() fault.Remedy {
 			fmt.Sprintf("ROLLBACK PREPARED %s;", identifier.QuoteLiteral(t.GID)),
 			fmt.Sprintf("COMMIT PREPARED %s;", identifier.QuoteLiteral(t.GID)))
 	}
-	return fault.Do("Let it end, or end its session.", fmt.Sprintf("SELECT pg_terminate_backend(%d);", t.PID))
+	return fault.Do("Let it end, or end its session.",
+		fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", t.PID))
 }

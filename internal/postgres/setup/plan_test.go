@@ -45,7 +45,7 @@ CREATE ROLE "con nector" LOGIN REPLICATION;
 GRANT USAGE ON SCHEMA "public" TO "con nector";
 GRANT SELECT ON TABLE "public"."outbox" TO "con nector";
 CREATE PUBLICATION "p" FOR TABLE "public"."outbox" WITH (publish = 'insert', publish_via_partition_root = true);
-SELECT pg_create_logical_replication_slot('s', 'pgoutput', failover => true);`, stepsSQL(Script(cfg)))
+SELECT pg_catalog.pg_create_logical_replication_slot('s', 'pgoutput', failover => true);`, stepsSQL(Script(cfg)))
 	for _, s := range Script(cfg) {
 		require.NotEmpty(t, s.Why)
 	}
@@ -58,7 +58,7 @@ func TestPlanSetupListsWhatIsMissing(t *testing.T) {
 		return stepsSQL(planSetup(cfg, st))
 	}
 	const publication = `CREATE PUBLICATION "p" FOR TABLE "public"."outbox" WITH (publish = 'insert');`
-	const slot = `SELECT pg_create_logical_replication_slot('s', 'pgoutput');`
+	const slot = `SELECT pg_catalog.pg_create_logical_replication_slot('s', 'pgoutput');`
 	require.Equal(t, publication+"\n"+slot, sql(func(*Config, *state) {}))
 	require.Equal(t, slot, sql(func(_ *Config, st *state) { st.Publication.Exists = true }))
 	require.Empty(t, sql(func(c *Config, st *state) {
@@ -101,7 +101,7 @@ func TestPlanTeardown(t *testing.T) {
 	cfg, st := planConfig(), planState()
 	require.Empty(t, planTeardown(cfg, st, false))
 	st.Slot.Exists, st.Publication.Exists = true, true
-	require.Equal(t, "SELECT pg_drop_replication_slot('s');\nDROP PUBLICATION \"p\";\nDROP TABLE "+
+	require.Equal(t, "SELECT pg_catalog.pg_drop_replication_slot('s');\nDROP PUBLICATION \"p\";\nDROP TABLE "+
 		"\"public\".\"outbox\";", stepsSQL(planTeardown(cfg, st, true)))
 	require.Len(t, planTeardown(cfg, st, false), 2)
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
@@ -23,7 +24,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-const setupTableDDL = `CREATE TABLE outbox (id uuid PRIMARY KEY, aggregate_type text NOT NULL,
+const setupTableDDL = `CREATE TABLE public.outbox (id uuid PRIMARY KEY, aggregate_type text NOT NULL,
 	aggregate_id text NOT NULL,
 	event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz NOT NULL DEFAULT now())`
 
@@ -274,7 +275,7 @@ func TestEnsureIgnoresTheLockOfAFrozenProcess(t *testing.T) {
 	require.ErrorAs(t, err, &f)
 	pid := strconv.Itoa(int(db.conn.PgConn().PID()))
 	require.ErrorContains(t, err, "the session with pid "+pid+" ")
-	require.Equal(t, []string{"SELECT pg_terminate_backend(" + pid + ");"}, f.Commands)
+	require.Equal(t, []string{"SELECT pg_catalog.pg_terminate_backend(" + pid + ");"}, f.Commands)
 }
 
 // TestEnsureTellsWhatItWaitsFor: while it waits, not only when it has given up: the transactions that keep the slot
@@ -326,6 +327,33 @@ func TestEnsureTellsWhatItWaitsFor(t *testing.T) {
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.NoError(t, <-firstEnded)
 	require.NoError(t, <-secondEnded)
+}
+
+// TestEnsureNamesTheHolderOfTheLock: a role without any right may take the lock, and is named with its pid.
+//
+// Bug (setup): Who had the lock of the setup was not said. Cost: any role that may connect kept the connector from
+// starting, and the log named neither a lock nor a session.
+func TestEnsureNamesTheHolderOfTheLock(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	role := identifier.Quote("holder_" + db.Name)
+	db.Exec(t, `CREATE ROLE `+role)
+	t.Cleanup(func() { _ = db.Server.Exec(context.Background(), "postgres", `DROP ROLE `+role) })
+	_, err := db.conn.Exec(t.Context(), `SET SESSION AUTHORIZATION `+role)
+	require.NoError(t, err)
+	_, err = db.conn.Exec(t.Context(), `SELECT pg_advisory_lock(hashtextextended($1::text, 0))`, lockKey(db.cfg))
+	require.NoError(t, err)
+	core, logs := observer.New(zap.WarnLevel)
+	db.cfg.Logger = zap.New(core)
+	ended := make(chan error, 1)
+	go func() { ended <- db.ensure(t, true) }()
+	require.Eventually(t, func() bool { return logs.Len() == 1 }, time.Minute, 10*time.Millisecond)
+	pid := int64(db.conn.PgConn().PID())
+	said := logs.All()[0].ContextMap()
+	require.Equal(t, pid, said[logkey.HolderPID])
+	require.Equal(t, "SELECT pg_catalog.pg_terminate_backend("+strconv.FormatInt(pid, 10)+");", said[logkey.Next])
+	_, err = db.conn.Exec(t.Context(), `SELECT pg_advisory_unlock_all()`)
+	require.NoError(t, err)
+	require.NoError(t, <-ended)
 }
 
 // TestEnsureOverASlowCatalog: no other process sets the slot up, so none is to blame.
@@ -388,7 +416,9 @@ func TestEnsureNamesTheTransactionsItWaitsFor(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `INSERT INTO outbox VALUES (gen_random_uuid(), 'a', 'b', 'c')`)
 	require.NoError(t, err)
 	pid := db.conn.PgConn().PID()
-	words := []string{"pid " + strconv.Itoa(int(pid)), "pg_terminate_backend(" + strconv.Itoa(int(pid)) + ")"}
+	words := []string{
+		"pid " + strconv.Itoa(int(pid)), "pg_catalog.pg_terminate_backend(" + strconv.Itoa(int(pid)) + ")",
+	}
 
 	db.cfg.SlotWait = 300 * time.Millisecond
 	err = db.ensure(t, true)
@@ -568,7 +598,7 @@ func TestEnsureLeastPrivilege(t *testing.T) {
 	t.Cleanup(func() { _ = db.Server.Exec(context.Background(), db.Name, `DROP OWNED BY `+identifier.Quote(role)) })
 	// nothing is granted to PUBLIC there
 	db.cfg.Role, db.cfg.Tables = role, []identifier.Table{{Schema: "app", Name: "outbox"}}
-	db.cfg.TableDDL = `CREATE SCHEMA app; ` + strings.Replace(setupTableDDL, "outbox", "app.outbox", 1)
+	db.cfg.TableDDL = `CREATE SCHEMA app; ` + strings.Replace(setupTableDDL, "public.outbox", "app.outbox", 1)
 
 	planned, err := Plan(t.Context(), db.DSN, db.cfg)
 	require.NoError(t, err)
@@ -720,7 +750,7 @@ func TestSetupTablePublishesWhatItCreates(t *testing.T) {
 	planned, err := Plan(t.Context(), db.DSN, db.cfg)
 	require.NoError(t, err)
 	broken := db.cfg
-	broken.TableDDL = `CREATE TABLE other (id int)` // the table to add is not there: the second statement fails
+	broken.TableDDL = `CREATE TABLE public.other (id int)` // the table to add is not there: the second statement fails
 	_, err = Run(t.Context(), db.DSN, broken)
 	require.Error(t, err)
 	var other *string

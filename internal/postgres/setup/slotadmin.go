@@ -220,7 +220,8 @@ func CountSkipped(ctx context.Context, dsn string, cfg Config, position string) 
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		// An Insert message begins with the letter I (Postgres docs 55.9).
 		err := conn.QueryRow(ctx,
-			`SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1::name, $2::pg_lsn, NULL, 'proto_version', '1',
+			`SELECT count(*) FROM pg_catalog.pg_logical_slot_peek_binary_changes($1::name, $2::pg_lsn, NULL,
+			'proto_version', '1',
 				'publication_names', $3::text)
 			WHERE get_byte(data, 0) = ascii('I')`, cfg.Slot, position, identifier.Quote(cfg.Publication)).Scan(&n)
 		if err != nil {
@@ -247,7 +248,8 @@ func AdvanceSlot(ctx context.Context, dsn string, cfg Config, position string) (
 				Err: fmt.Errorf("the slot is at %s already, and slots do not go back", r.ConfirmedFlushLSN),
 			}
 		}
-		_, err = conn.Exec(ctx, `SELECT pg_replication_slot_advance($1::name, $2::pg_lsn)`, cfg.Slot, to.String())
+		_, err = conn.Exec(ctx, `SELECT pg_catalog.pg_replication_slot_advance($1::name, $2::pg_lsn)`, cfg.Slot,
+			to.String())
 		return err
 	})
 }
@@ -266,7 +268,7 @@ func RecreateSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, erro
 			}
 		}
 		if r.Exists {
-			if _, err := conn.Exec(ctx, `SELECT pg_drop_replication_slot($1::name)`, cfg.Slot); err != nil {
+			if _, err := conn.Exec(ctx, `SELECT pg_catalog.pg_drop_replication_slot($1::name)`, cfg.Slot); err != nil {
 				return err
 			}
 		}

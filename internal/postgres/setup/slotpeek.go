@@ -29,7 +29,8 @@ func (s servers) peek(ctx context.Context, cfg Config, st *state) {
 	defer cancel()
 	for {
 		var n int64
-		err := s.Conn.QueryRow(ctx, `SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1::name, NULL, 1,
+		err := s.Conn.QueryRow(ctx, `SELECT count(*) FROM pg_catalog.pg_logical_slot_peek_binary_changes($1::name,
+			NULL, 1,
 			'proto_version', '1', 'publication_names', $2::text)`, cfg.Slot, identifier.Quote(cfg.Publication)).Scan(&n)
 		switch {
 		case sqlstate.Of(err) == sqlstate.UndefinedObject:

@@ -98,7 +98,7 @@ func teardownRefusal(cfg Config, st state) error {
 		return nil
 	case s.ActivePID != 0:
 		return refuse(fault.Do("Stop the connector first. If its process has ended already, end the session.",
-			fmt.Sprintf("SELECT pg_terminate_backend(%d);", s.ActivePID)),
+			fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", s.ActivePID)),
 			"process %d of the server is reading it", s.ActivePID)
 	case !s.Logical || s.Plugin != "pgoutput":
 		return refuse(fault.Do("Correct postgres.slot."),

@@ -37,48 +37,55 @@ func transactionTexts(open []openTransaction) string {
 	return strings.Join(texts, ", ")
 }
 
+// holder is the session that has the lock of the setup. Any role may take it, whether it sets something up or not.
+type holder struct {
+	pid   int
+	role  string
+	end   string // the statement that ends it
+	fault *fault.Error
+}
+
 // holderSQL asks for the session that has the setup lock, and whether it waits for a lock itself.
 const holderSQL = `
-SELECT a.pid, coalesce(a.application_name, ''), coalesce(a.wait_event_type, '') = 'Lock',
+SELECT a.pid, coalesce(a.usename, ''), coalesce(a.application_name, ''), coalesce(a.wait_event_type, '') = 'Lock',
        coalesce(extract(epoch FROM clock_timestamp() - a.state_change), -1)::float8
   FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a USING (pid)
  WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
    AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
-   AND ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended($1::text, 0)`
+   AND ((l.classid::bigint << 32) | l.objid::bigint) = pg_catalog.hashtextextended($1::text, 0::bigint)`
 
 // lockHolder names the session that sets the slot up. The session of a process that was killed in the creation of the
 // slot lasts: the server notices when the creation has ended, which may wait for a transaction. It returns false if the
 // session is not known.
-func lockHolder(ctx context.Context, s servers, cfg Config) (f *fault.Error, ok bool) {
-	var pid int
+func lockHolder(ctx context.Context, s servers, cfg Config) (h holder, ok bool) {
 	var application string
 	var waits bool
 	var seconds float64
-	err := s.QueryRow(ctx, holderSQL, lockKey(cfg)).Scan(&pid, &application, &waits, &seconds)
+	err := s.QueryRow(ctx, holderSQL, lockKey(cfg)).Scan(&h.pid, &h.role, &application, &waits, &seconds)
 	if err != nil {
-		return nil, false //nolint:nilerr // not known, as documented
+		return h, false //nolint:nilerr // not known, as documented
 	}
-	session := fmt.Sprintf("the session with pid %d (application %q)", pid, application)
+	session := fmt.Sprintf("the session with pid %d (role %q, application %q)", h.pid, h.role, application)
 	if seconds >= 0 {
 		session += " has been setting it up for " +
 			human.Duration(time.Duration(seconds*float64(time.Second)).Round(time.Second))
 	} else {
 		session += " is setting it up"
 	}
-	f = &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New(session)}
-	end := fault.Do("If its process has ended or is stuck, end the session.",
-		fmt.Sprintf("SELECT pg_terminate_backend(%d);", pid))
+	h.end = fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", h.pid)
+	end := fault.Do("If its process has ended or is stuck, end the session.", h.end)
+	h.fault = &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New(session)}
 	open, err := s.openTransactions(ctx, 3)
 	if err != nil || !waits || len(open) == 0 {
-		return f.With(end), true
+		h.fault = h.fault.With(end)
+		return h, true
 	}
-	f.Err = fmt.Errorf("%w, and waits for transactions that are open: %s", f.Err, transactionTexts(open))
-	return f.With(fault.Do("This is about the oldest transaction.").Then(open[0].remedy()).Then(end)), true
+	h.fault.Err = fmt.Errorf("%w, and waits for transactions that are open: %s", h.fault.Err, transactionTexts(open))
+	h.fault = h.fault.With(fault.Do("This is about the oldest transaction.").Then(open[0].remedy()).Then(end))
+	return h, true
 }
 
-// tellTurn says which session is setting the slot up.
-func tellTurn(ctx context.Context, s servers, cfg Config) {
-	if f, ok := lockHolder(ctx, s, cfg); ok {
-		cfg.Waits(f)
-	}
+func (h holder) log(cfg Config) {
+	cfg.Logger.Warn("another session has the lock of the setup, waiting for it", zap.String(logkey.Slot, cfg.Slot),
+		zap.Int(logkey.HolderPID, h.pid), zap.String(logkey.HolderRole, h.role), zap.String(logkey.Next, h.end))
 }

@@ -46,7 +46,7 @@ func newBed(t *testing.T, version ...string) *bed {
 	t.Helper()
 	t.Parallel()
 	db := testkit.Postgres(t, version...)
-	ddl, err := outbox.Schema(outbox.Options{})
+	ddl, err := outbox.Schema(outbox.Options{Schema: "public"})
 	require.NoError(t, err)
 	_, err = Apply(t.Context(), db.DSN, Setup{
 		Tables: []identifier.Table{theTable}, Columns: columns(), TableDDL: ddl,

@@ -48,7 +48,7 @@ func RaiseBarrier(ctx context.Context, dsn string, s Setup, wait time.Duration) 
 			}
 		}
 		for lane := 0; lane < Lanes && err == nil; lane++ {
-			_, err = conn.PgConn().Exec(limited, fmt.Sprintf("SELECT pg_advisory_lock(%d, %d)", lockClass(t),
+			_, err = conn.PgConn().Exec(limited, fmt.Sprintf("SELECT pg_catalog.pg_advisory_lock(%d, %d)", lockClass(t),
 				lane)).ReadAll()
 			if err != nil && limited.Err() != nil && ctx.Err() == nil {
 				err = &fault.Error{

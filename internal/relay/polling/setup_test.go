@@ -29,7 +29,7 @@ func TestSetupAndTeardown(t *testing.T) {
 	require.Equal(t, fault.Operator, fault.KindOf(Verify(t.Context(), db.DSN, s)))
 	_, err := PlanSetup(t.Context(), db.DSN, s)
 	require.ErrorContains(t, err, "does not exist")
-	ddl, err := outbox.Schema(outbox.Options{})
+	ddl, err := outbox.Schema(outbox.Options{Schema: "public"})
 	require.NoError(t, err)
 	s.TableDDL, s.Notify, s.Role = ddl, true, testkit.Name(t)
 	steps, err := PlanSetup(t.Context(), db.DSN, s)
@@ -67,7 +67,7 @@ func TestSetupOfTableWithRows(t *testing.T) {
 	for name, publish := range map[string]bool{"published": false, "to be published": true} {
 		t.Run(name, func(t *testing.T) {
 			db := testkit.Postgres(t)
-			ddl, err := outbox.Schema(outbox.Options{})
+			ddl, err := outbox.Schema(outbox.Options{Schema: "public"})
 			require.NoError(t, err)
 			db.Exec(t, ddl)
 			b := &bed{T: t, db: db, conn: connect(t, db)}

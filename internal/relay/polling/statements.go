@@ -39,6 +39,7 @@ func localSettings() string {
 	settings := session.TextSettings()
 	settings["idle_in_transaction_session_timeout"] = fmt.Sprintf("%dms", frozen.Milliseconds())
 	settings["lock_timeout"] = fmt.Sprintf("%dms", lockTimeout.Milliseconds())
+	settings["search_path"] = session.SearchPath
 	settings["statement_timeout"] = "0" // through a transaction pooler the session has not overridden it
 	settings["enable_seqscan"], settings["enable_bitmapscan"], settings["enable_sort"] = "off", "off", "off"
 	var b strings.Builder

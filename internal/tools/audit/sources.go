@@ -79,7 +79,8 @@ func (a *auditor) awaitConfirmed(ctx context.Context) (bool, error) {
 		if err != nil || done || time.Now().After(until) {
 			return done, asFault("server", err)
 		}
-		_, err = a.conn.Exec(ctx, "SELECT pg_logical_emit_message(true, 'cdc-outbox.audit', repeat(' ', 1024))")
+		_, err = a.conn.Exec(ctx,
+			"SELECT pg_catalog.pg_logical_emit_message(true, 'cdc-outbox.audit', repeat(' ', 1024))")
 		if err != nil {
 			break
 		}

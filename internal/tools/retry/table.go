@@ -54,7 +54,7 @@ func (re *rebuilder) connect(ctx context.Context) error {
 	if re.conn != nil {
 		return nil
 	}
-	pc, err := pgx.ParseConfig(re.DSN)
+	pc, err := postgres.ParseConfig(re.DSN)
 	if err != nil {
 		return &fault.Error{
 			Kind: fault.Config, Object: "postgres.dsn", Err: errors.New("it is not a connection string"),

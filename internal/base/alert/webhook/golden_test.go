@@ -100,7 +100,8 @@ func causes() map[string]alert.Cause {
 		},
 		{
 			slotmonitor.CauseLost, `slot "orders"`, "the server has removed what it needs",
-			"Drop it and create it again.", "SELECT pg_drop_replication_slot('orders');", "cdc-outbox slot recreate",
+			"Drop it and create it again.", "SELECT pg_catalog.pg_drop_replication_slot('orders');",
+			"cdc-outbox slot recreate",
 		},
 		{diagnose.SlotMissing, `slot "orders"`, "there is none", "Create it.", "cdc-outbox slot recreate"},
 		{diagnose.PostgresUnreachable, `slot "orders"`, "connection refused", ""},
@@ -120,7 +121,7 @@ func causes() map[string]alert.Cause {
 			Code: slotmonitor.CauseOpenTransaction,
 			Sentence: "Held back by pid 7, application psql, user app, idle in transaction for 1 h; its last " +
 				"statement began 59 min ago.", Since: &began, Object: "pid 7", Next: "End it.",
-			Commands: []string{"SELECT pg_terminate_backend(7);"},
+			Commands: []string{"SELECT pg_catalog.pg_terminate_backend(7);"},
 		},
 		{
 			Code:     slotmonitor.CauseNoConsumer,

@@ -43,7 +43,7 @@ func (r *Reader) lookUp(ctx context.Context, topic string) error {
 		leaders := make([]string, len(t.Partitions))
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			if int(p.PartitionIndex) >= len(leaders) || addrs[p.LeaderID] == "" {
+			if int(uint32(p.PartitionIndex)) >= len(leaders) || addrs[p.LeaderID] == "" {
 				return &wire.CodeError{API: "Metadata", Code: wire.LeaderNotAvailable}
 			}
 			leaders[p.PartitionIndex] = addrs[p.LeaderID]

@@ -132,11 +132,7 @@ func readFrame(br *bufio.Reader, id int32, buf []byte) ([]byte, error) {
 	if got := int32(binary.BigEndian.Uint32(head[4:])); got != id {
 		return nil, fmt.Errorf("answer %d where answer %d was due", got, id)
 	}
-	buf = slices.Grow(buf[:0], int(size-4))[:size-4]
-	if _, err := io.ReadFull(br, buf); err != nil {
-		return nil, wire.NoEOF(err)
-	}
-	return buf, nil
+	return wire.ReadFull(br, buf, int(size)-4)
 }
 
 // fetchAnswer is a Fetch answer about one partition.

@@ -2,11 +2,13 @@ package wire
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +18,9 @@ import (
 // MaxResponse bounds what is accepted as the size of an answer. The largest answers are metadata of the topics in
 // use; anything beyond is not Kafka on the other side.
 const MaxResponse = 64 << 20
+
+// MaxDecoded bounds the memory of a decoded answer. The metadata of a million partitions take less.
+const MaxDecoded = 128 << 20
 
 // Conn is a connection after dial: negotiated versions, request and response framing. It is not safe for
 // concurrent use, except that one goroutine may write while another reads.
@@ -104,29 +109,44 @@ func (w *Conn) RoundTrip(req protocol.Message, timeout time.Duration) (protocol.
 	return res, w.Net.SetDeadline(time.Time{})
 }
 
-// ReadResponse reads the answer with the given correlation id. The frame is judged before it is decoded, because
-// kafka-go allocates whatever a length field says, and the far side may not be a Kafka broker at all.
+// ReadResponse reads the answer with the given correlation id. All of it is judged before kafka-go decodes it: the far
+// side may not be a Kafka broker, and no broker is believed either.
 func (w *Conn) ReadResponse(key protocol.ApiKey, version int16, id int32) (res protocol.Message, err error) {
 	size, err := w.header(id)
 	if err != nil {
 		return nil, err
 	}
-	if key == protocol.ApiVersions {
-		if err := w.judgeAPIVersions(size); err != nil {
-			return nil, err
-		}
+	frame, err := ReadFull(w.Reader, nil, int(size)+4)
+	if err != nil {
+		return nil, err
+	}
+	if err := judge(frame[8:], key, version); err != nil {
+		return nil, fmt.Errorf("malformed %s answer: %w", key, err)
 	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("malformed %s answer: %v", key, r)
 		}
 	}()
-	body := io.LimitReader(w.Reader, int64(size)+4)
-	if _, res, err = protocol.ReadResponse(body, key, version); err != nil {
-		return nil, NoEOF(err)
-	}
-	_, err = io.Copy(io.Discard, body)
+	_, res, err = protocol.ReadResponse(bytes.NewReader(frame), key, version)
 	return res, err
+}
+
+// firstRead is what ReadFull makes room for before the first byte has come.
+const firstRead = 64 << 10
+
+// ReadFull reads n bytes into the memory of buf. It makes room as bytes come, so a length alone costs no memory.
+func ReadFull(r io.Reader, buf []byte, n int) ([]byte, error) {
+	buf = buf[:0]
+	for len(buf) < n {
+		have := len(buf)
+		buf = slices.Grow(buf, min(n-have, max(cap(buf)-have, have, firstRead)))
+		buf = buf[:min(n, cap(buf))]
+		if _, err := io.ReadFull(r, buf[have:]); err != nil {
+			return nil, NoEOF(err)
+		}
+	}
+	return buf, nil
 }
 
 // header judges the start of an answer, without reading on, and returns its size.
@@ -144,20 +164,6 @@ func (w *Conn) header(id int32) (size int32, err error) {
 	}
 	w.answered.Store(time.Now().UnixNano())
 	return size, nil
-}
-
-// judgeAPIVersions checks the first answer of a connection in full: version 0 is a code and an array of three int16
-// each. Who gives that right is a broker, and its other answers are believed.
-func (w *Conn) judgeAPIVersions(size int32) error {
-	const head = 4 + 4 + 2 + 4 // size, correlation id, code, number of entries
-	frame, err := w.Reader.Peek(head)
-	if err != nil {
-		return NoEOF(err)
-	}
-	if n := int32(binary.BigEndian.Uint32(frame[head-4:])); n < 0 || 6*int64(n) != int64(size)-(head-4) {
-		return fmt.Errorf("this is not a Kafka answer (%d entries in %d bytes); does the port expect TLS?", n, size)
-	}
-	return nil
 }
 
 // NoEOF names the plainest of ends.

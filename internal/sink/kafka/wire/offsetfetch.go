@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -43,31 +42,24 @@ func (w *Conn) FetchOffset(
 	if _, err := w.Net.Write(req); err != nil {
 		return "", 0, fmt.Errorf("send OffsetFetch to %s: %w", w.Addr, err)
 	}
-	var size [4]byte
-	if _, err := io.ReadFull(w.Reader, size[:]); err != nil {
-		return "", 0, fmt.Errorf("receive OffsetFetch from %s: %w", w.Addr, NoEOF(err))
+	size, err := w.header(id)
+	if err != nil {
+		return "", 0, fmt.Errorf("receive OffsetFetch from %s: %w", w.Addr, err)
 	}
-	n := be.Uint32(size[:])
-	if n > MaxResponse {
-		return "", 0, fmt.Errorf("receive OffsetFetch from %s: frame of %d bytes", w.Addr, n)
+	frame, err := ReadFull(w.Reader, nil, int(size)+4)
+	if err != nil {
+		return "", 0, fmt.Errorf("receive OffsetFetch from %s: %w", w.Addr, err)
 	}
-	body := make([]byte, n)
-	if _, err := io.ReadFull(w.Reader, body); err != nil {
-		return "", 0, fmt.Errorf("receive OffsetFetch from %s: %w", w.Addr, NoEOF(err))
-	}
-	metadata, code, err = parseOffsetFetch(body, id)
+	metadata, code, err = parseOffsetFetch(frame[8:])
 	if err != nil {
 		return "", 0, fmt.Errorf("receive OffsetFetch from %s: %w", w.Addr, err)
 	}
 	return metadata, code, w.Net.SetDeadline(time.Time{})
 }
 
-// parseOffsetFetch reads a version 7 answer about one partition.
-func parseOffsetFetch(body []byte, id int32) (metadata string, code int16, err error) {
+// parseOffsetFetch reads the body of a version 7 answer about one partition.
+func parseOffsetFetch(body []byte) (metadata string, code int16, err error) {
 	r := NewCursor(body)
-	if got := r.Int32(); got != id {
-		return "", 0, fmt.Errorf("answer %d where answer %d was due", got, id)
-	}
 	r.tags()
 	r.Int32() // throttle time
 	for range r.compactLength() {

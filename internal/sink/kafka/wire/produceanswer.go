@@ -3,8 +3,6 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
-	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -54,9 +52,8 @@ func (w *Conn) ReadProduceAnswer(a *ProduceAnswer, version int16, id int32) erro
 	if cap(a.frame) > maxFrameKept {
 		a.frame = nil
 	}
-	a.frame = slices.Grow(a.frame[:0], int(size)-4)[:size-4]
-	if _, err := io.ReadFull(w.Reader, a.frame); err != nil {
-		return NoEOF(err)
+	if a.frame, err = ReadFull(w.Reader, a.frame, int(size)-4); err != nil {
+		return err
 	}
 	if err := a.decode(a.frame, version); err != nil {
 		return fmt.Errorf("malformed %s answer: %w", protocol.Produce, err)

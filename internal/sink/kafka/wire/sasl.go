@@ -74,7 +74,7 @@ func (s *SASL) mechanism(ctx context.Context) (sasl.Mechanism, error) {
 	if err != nil { // it quotes the name or the password
 		return nil, errUnprepared
 	}
-	return m, nil
+	return bounded{m}, nil
 }
 
 // errUnprepared: SASLprep (RFC 4013) allows no control characters, and no mixture of both writing directions.
