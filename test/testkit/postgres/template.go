@@ -45,10 +45,20 @@ func (s *Server) template() (string, error) {
 	if err := errors.Join(os.Chmod(work, 0o755), s.who.own(work), s.who.check(s.bin, work)); err != nil {
 		return "", err
 	}
-	if err := s.initdb(work); err != nil {
+	if err := errors.Join(s.initdb(work), forgetStatistics(filepath.Join(work, "data"))); err != nil {
 		return "", err
 	}
 	return filepath.Join(made, "data"), os.Rename(work, made)
+}
+
+// forgetStatistics lets the counters of a copy begin with its first start, and not when the template was made: rates
+// are judged by how long they were counted.
+func forgetStatistics(data string) error {
+	files, err := filepath.Glob(filepath.Join(data, "pg_stat", "*"))
+	for _, file := range files {
+		err = errors.Join(err, os.Remove(file))
+	}
+	return err
 }
 
 // templateName changes with all that the data depends on, so also when the package of the server is updated.
@@ -59,7 +69,7 @@ func (s *Server) templateName() (string, error) {
 		return "", err
 	}
 	h := fnv.New64a()
-	fmt.Fprint(h, binary, st.Size(), st.ModTime().UnixNano(), s.who)
+	fmt.Fprint(h, "without statistics", binary, st.Size(), st.ModTime().UnixNano(), s.who)
 	return fmt.Sprintf("%s-%016x-%d", s.bin.Version, h.Sum64(), s.opts.WALSegment), nil
 }
 
