@@ -69,12 +69,27 @@ func checkPublished(cfg Config, st state, t postgres.OutboxTable) []preflight.Fi
 			fault.Do("Publish it under the name of the table.",
 				fmt.Sprintf("ALTER PUBLICATION %s SET (publish_via_partition_root = true);", pub)))
 	}
+	if !ok && t.Persistence == "u" {
+		return fail("It is unlogged.", "Its rows never reach the WAL, so they are never sent.",
+			fault.Do("Make it a logged table.", fmt.Sprintf("ALTER TABLE %s SET LOGGED;", t.Table.SQL())).
+				Then(postgres.Republish()))
+	}
 	if !ok {
 		return fail(fmt.Sprintf("It is not in %s.", cfg.PublicationSubject()),
 			"Its rows are not sent. Rows written before it is added are never sent: publish those again from "+
 				"the table.",
 			fault.Do("Add it.", fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;", pub, t.Table.SQL())).
 				Then(postgres.Republish()))
+	}
+	for _, child := range t.Children {
+		if _, in := p.Table(child); !in {
+			return fail(fmt.Sprintf("Table %s inherits from it and is not in %s.", child, cfg.PublicationSubject()),
+				"Queries of the outbox return its rows, and the stream does not have them. A table that inherits enters "+
+					"a publication only by a command of its own.",
+				fault.Do("Add it, and each later one in the transaction that creates it. A partitioned table does not "+
+					"need that.", fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE ONLY %s;", pub, child.SQL())).
+					Then(postgres.Republish()))
+		}
 	}
 	readd := fault.Do("Remove the table from the publication and add it whole.", fmt.Sprintf("BEGIN; ALTER "+
 		"PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %s ADD TABLE %s; COMMIT;", pub,
@@ -158,6 +173,6 @@ func checkForeignTables(cfg Config, st state) []preflight.Finding {
 
 func (st state) isLeaf(t identifier.Table) bool {
 	return slices.ContainsFunc(st.Tables, func(info postgres.OutboxTable) bool {
-		return slices.Contains(info.Leaves, t)
+		return slices.Contains(info.Leaves, t) || slices.Contains(info.Children, t)
 	})
 }
