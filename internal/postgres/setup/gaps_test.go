@@ -135,7 +135,7 @@ func TestVersionsGapLastsUntilThePublicationIsRight(t *testing.T) {
 	require.NoError(t, db.ensure(t, false), "a gap is no reason not to start")
 }
 
-// Bug (slot): that a repair was due after `slot recreate`, `slot accept` or a slot made by hand was forgotten. Cost: what
+// Bug (stream): that a repair was due after `slot recreate`, `slot accept` or a slot made by hand was forgotten. Cost: what
 // lay before the new slot was missing from Kafka, and every view was green.
 func TestVersionsGapsWhileNothingRuns(t *testing.T) {
 	db := withGaps(t, setupTableDDL)
