@@ -22,7 +22,7 @@ type OutboxTable struct {
 	Owned       bool               // the connected role may publish it
 	Leaves      []identifier.Table // partitions that hold rows
 	Unlogged    []Partition        // partitions whose rows never reach the WAL
-	Children    []identifier.Table // tables that inherit from it and are no partitions
+	Children    []identifier.Table // tables that inherit from it and are not partitions
 	Filtered    bool               // row security applies to the connected role
 	Columns     []TableColumn
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
-// openGaps are the open gaps as of the last look that saw the table.
+// openGaps are the open gaps as of the last check that saw the table.
 type openGaps struct {
 	mu    sync.Mutex
 	open  []gap.Gap
@@ -23,7 +23,7 @@ type openGaps struct {
 	blind bool           // that gaps are not kept was logged
 }
 
-// take keeps what a look has found, and logs each gap once, by its own line: at a start that is each open one.
+// take keeps what a check has found, and logs each gap once, by its own line: at a start that is each open one.
 func (g *openGaps) take(r *setup.Running, log *zap.Logger) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -3,7 +3,7 @@
 // view, and settled by a repair or by an operator's decision.
 //
 // Two things open gaps. A command that moves or replaces a slot opens one with [Table.Begin]. And [Table.Look] compares
-// what decides which rows are in the stream, the [Evidence], with the last look's: the log is read with the catalog as
+// what decides which rows are in the stream, the [Evidence], with the last check's: the log is read with the catalog as
 // it was when a row was written, so a publication that was changed and changed back has hidden rows that nothing in the
 // present shows.
 //

@@ -10,8 +10,8 @@ import (
 )
 
 // Evidence is what decides which rows are in the stream, as identities that change with every change of it: DROP TABLE
-// and ADD TABLE, SET TABLE, a row filter and a column list make a new row of pg_publication_rel, SET (publish = …) a new
-// version of the publication's row. VACUUM in all its forms keeps both; so do ANALYZE, CLUSTER, REINDEX, grants,
+// and ADD TABLE, SET TABLE, a row filter and a column list make a new row of pg_publication_rel, SET (publish = …) a
+// new version of the publication's row. VACUUM in all its forms keeps both; so do ANALYZE, CLUSTER, REINDEX, grants,
 // comments and ALTER TABLE. Oids and versions mean something in one cluster only.
 type Evidence struct {
 	Publication uint32 `json:"publication"` // oid; 0: there is none
@@ -32,8 +32,8 @@ type Relation struct {
 	Entries []string `json:"entries"`
 }
 
-// evidenceSQL takes the publication's name, and the schemas and names of the tables. A child by INHERITS is published by
-// an entry of its own only, a partition also by those of the tables above it.
+// evidenceSQL takes the publication's name, and the schemas and names of the tables. A child by INHERITS is published
+// by an entry of its own only, a partition also by the entries of the tables above it.
 const evidenceSQL = `
 (WITH RECURSIVE tree AS (
   SELECT c.oid, c.relname, c.relnamespace, '' AS link,

@@ -12,14 +12,14 @@ import (
 // The causes of gaps. They are values of a field of /status, so names stay.
 const (
 	PublicationChanged = "publication_changed" // rows may have been hidden by what was changed back since
-	Unpublished        = "unpublished"         // rows were hidden by what a look has seen
-	SlotRemade         = "slot_remade"         // the slot, or what was remembered of it, was gone at a start
+	Unpublished        = "unpublished"         // rows were hidden by what a check has seen
+	SlotRemade         = "slot_remade"         // the slot, or what was remembered of it, no longer existed at a start
 	SlotRecreated      = "slot_recreated"      // by `slot recreate`
 	SlotAdvanced       = "slot_advanced"       // by `slot advance`
 	SlotAccepted       = "slot_accepted"       // by `slot accept`: something else had moved it
 )
 
-// none is the cause of the row that is no gap.
+// none is the cause of the row that is not a gap.
 const none = "none"
 
 // Gap is a stretch of the log whose rows may be missing from Kafka.

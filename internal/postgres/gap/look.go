@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// idleWAL and idleTime are how far the log, or the time, has to go on before a look that found nothing is written
+	// idleWAL and idleTime are how far the log, or the time, has to go on before a check that found nothing is written
 	// down: each write is WAL, and an idle database has to come to rest.
 	idleWAL  = 64 << 10
 	idleTime = 10 * time.Minute
@@ -32,7 +32,7 @@ type seen struct {
 	Slot     *string   `json:"slot"`     // the slot's confirmed position; nil: not known here
 }
 
-// whole is the row that is no gap.
+// whole is the row that is not a gap.
 type whole struct {
 	ID       int64     `json:"id"`
 	SystemID string    `json:"system_id"`
@@ -56,12 +56,12 @@ const seenSQL = `SELECT jsonb_build_object(
 	'slot', (SELECT confirmed_flush_lsn FROM pg_catalog.pg_replication_slots WHERE slot_name = $4::text),
 	'lsn', pg_current_wal_insert_lsn())::text`
 
-// Look compares the evidence with the last look's, writes down what differs, and returns the open gaps. hides is why
+// Look compares the evidence with the last check's, writes down what differs, and returns the open gaps. hides is why
 // rows are missing from the stream as things are now, empty if none are. starts says that nothing is streamed yet: a
 // checkpoint without a row of the slot then means that the slot is another one, or that its row was deleted.
 //
-// conn leads to the server that is written, which for a slot on a standby is the primary. Looks of several processes at
-// the same time are allowed.
+// conn leads to the server that is written, which for a slot on a standby is the primary. Checks by several processes
+// at the same time are allowed.
 func (t Table) Look(ctx context.Context, conn *pgx.Conn, hides string, starts bool) ([]Gap, error) {
 	var begin string
 	var at time.Time
@@ -113,7 +113,7 @@ func major(conn *pgx.Conn) (n int) {
 	return n
 }
 
-// step is what a look changes.
+// step is what a check changes.
 type step struct {
 	write    bool
 	evidence bool  // the present one is the account's
@@ -150,7 +150,7 @@ func (s *seen) plan(look mark, publication, hides string, starts bool) step {
 		st.gap = s.gapFrom(Unpublished, hides)
 	case remade:
 		st.write, st.evidence = true, true
-		st.gap = s.gapFrom(SlotRemade, "the slot, or what was remembered of it, was gone; the slot is another one now, or "+
+		st.gap = s.gapFrom(SlotRemade, "the slot, or what was remembered of it, no longer existed; the slot is another one now, or "+
 			"may have been moved")
 		st.gap.ToLSN, st.gap.ToAt = s.LSN, &s.Now
 	case differs != "":
@@ -189,7 +189,7 @@ func position(text string) uint64 {
 	return uint64(p)
 }
 
-// apply writes the step in one statement, so that it is done as a whole, and once: another process that has looked
+// apply writes the step in one statement, so that it is done as a whole, and once: another process that has checked
 // meanwhile has written another revision.
 func (t Table) apply(ctx context.Context, conn *pgx.Conn, s seen, st step) error {
 	evidence, err := json.Marshal(s.Evidence)

@@ -12,8 +12,8 @@ type mark struct {
 	Done uint64    `json:"done"` // position by which the transactions with lower numbers had ended; 0: not yet
 }
 
-// advance takes a look into account: its own mark, the oldest transaction that runs, where the log ends, and how far the
-// slot is confirmed. It returns the mark to go on with, and the mark that has become from, nil if none has.
+// advance takes a check into account: its own mark, the oldest transaction that runs, where the log ends, and how far
+// the slot is confirmed. It returns the mark to go on with, and the mark that has become from, nil if none has.
 func (m mark) advance(look mark, oldest, end, confirmed uint64) (next mark, from *mark) {
 	if m.Next == 0 {
 		return look, nil

@@ -68,7 +68,7 @@ func (t Table) list(ctx context.Context, q postgres.Querier, subquery string) (a
 	return all, json.Unmarshal(text, &all)
 }
 
-// Begin opens a gap that ends at a slot's new position, and begins the slot's account anew: what the publication hid
+// Begin opens a gap that ends at a slot's new position, and begins the slot's account again: what the publication hid
 // before lies within the gap, or in gaps that are open already. Where the gap's from is not known, it is the account's.
 // The acceptance of a slot of which nothing was remembered opens none unless the account shows that it was moved.
 func (t Table) Begin(ctx context.Context, conn *pgx.Conn, g Gap) error {

@@ -20,7 +20,7 @@ func CheckPublished(ctx context.Context, dsn string, cfg Config) error {
 	return err
 }
 
-// Running is what a look at a running stream finds besides an error.
+// Running is what a check of a running stream finds besides an error.
 type Running struct {
 	Harm   []preflight.Finding // what harms others: commits that wait for the stream
 	Gaps   []gap.Gap           // the open ones

@@ -30,8 +30,8 @@ func (db *adminDB) look(t *testing.T) []gap.Gap {
 }
 
 // Bug (stream): a table that was taken out of the publication and put back, options or a row filter that were changed
-// and changed back, between two looks or while nothing ran, were not noticed. Cost: events missing from Kafka for ever,
-// while the connector was ready and `check` content.
+// and changed back, between two checks or while nothing ran, were not noticed. Cost: events missing from Kafka for
+// ever, while the connector was ready and `check` content.
 func TestVersionsPublicationFlickers(t *testing.T) {
 	db := withGaps(t, setupTableDDL)
 	require.Empty(t, db.look(t))
@@ -135,8 +135,8 @@ func TestVersionsGapLastsUntilThePublicationIsRight(t *testing.T) {
 	require.NoError(t, db.ensure(t, false), "a gap is no reason not to start")
 }
 
-// Bug (stream): that a repair was due after `slot recreate`, `slot accept` or a slot made by hand was forgotten. Cost: what
-// lay before the new slot was missing from Kafka, and every view was green.
+// Bug (stream): that a repair was due after `slot recreate`, `slot accept` or a slot made by hand was forgotten. Cost:
+// what lay before the new slot was missing from Kafka, and every view was green.
 func TestVersionsGapsWhileNothingRuns(t *testing.T) {
 	db := withGaps(t, setupTableDDL)
 	before := func() []gap.Gap {

@@ -148,8 +148,8 @@ func lookupGapsUse(ctx context.Context, q postgres.Querier, cfg Config, g *gapsI
 	return nil
 }
 
-// openGap opens a gap from where the slot was left to where it is now, if something may lie between the two. Without the
-// table nothing is kept, which `check` says.
+// openGap opens a gap from where the slot was left to where it is now, if something may lie between the two. Without
+// the table nothing is kept, which `check` says.
 func openGap(ctx context.Context, conn *pgx.Conn, cfg Config, before, now SlotReport, cause string) error {
 	info, err := lookupGaps(ctx, conn, cfg)
 	what := movedHow(before, now, cause)
