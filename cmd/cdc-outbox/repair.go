@@ -21,6 +21,8 @@ type repairFlags struct {
 	twice, asJSON bool
 	ghosts        bool
 	since         string
+	dismiss       int64
+	reason        string
 	topics        []string
 }
 
@@ -46,18 +48,26 @@ do not have, such as events that a failover to a standby took back. Rows must be
 are newer than the oldest row, or than --since. "prune" deletes by age, so what it deleted is not listed; rows that are
 deleted in another way are. It reads the topics that rows lead to, and the topics of --topics.
 
+Without --since, while gaps in the stream are open ("cdc-outbox status" lists them), it looks at the rows from an hour
+before the first of them on; a row's time is that of the timestamp column, which may be earlier than the commit. A run
+that covers a gap, and publishes all that is missing, settles it. --dismiss settles one by decision instead.
+
 A run that was interrupted is begun again: what it published is found in Kafka. Two at once are refused.
 
 Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong, 3 what is missing is not certain, or
 could not be published; with --ghosts, 3 some were found, or the tables do not show it.`,
 		Example: `  cdc-outbox repair --dry-run
   cdc-outbox repair --since 2026-01-31T08:00:00Z
-  cdc-outbox repair --ghosts`,
+  cdc-outbox repair --ghosts
+  cdc-outbox repair --dismiss 3 --reason 'these events were sent by hand'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load(cmd)
 			if err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("dismiss") || o.reason != "" {
+				return a.dismissGap(cmd.Context(), c, &o)
 			}
 			if o.ghosts {
 				return a.findGhosts(cmd.Context(), c, &o)
@@ -73,6 +83,8 @@ could not be published; with --ghosts, 3 some were found, or the tables do not s
 		"look for the records in these topics, too, for instance in the topics of an earlier router.topic")
 	f.BoolVar(&o.twice, "yes-publish-twice", false,
 		"publish what the topics do not hold, although they may have held it")
+	f.Int64Var(&o.dismiss, "dismiss", 0, "settle the gap of this number without looking, by decision")
+	f.StringVar(&o.reason, "reason", "", "why the gap is dismissed, for the record")
 	f.IntVar(&o.Rate, "rate", 1000, "rows a second at most; 0 for no limit")
 	f.DurationVar(&o.Timeout, "timeout", time.Minute, "how long to wait for Kafka to take 500 rows")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
@@ -107,6 +119,10 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 	if err != nil {
 		return err
 	}
+	gaps, err := a.gapsToRepair(ctx, c, db.Admin.Columns.Timestamp, &since)
+	if err != nil {
+		return err
+	}
 	r, err := replay.Repair(ctx, replay.RepairOptions{
 		Pace: o.Pace, Run: newRunID(), Since: since, Topics: o.topics, Twice: o.twice,
 		DSN: db.DSN, Admin: db.Admin, Kafka: producer, Router: route, Progress: a.progress(),
@@ -122,6 +138,9 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 	if r.Found { // otherwise there is nothing to tell yet
 		if perr := a.printRepair(r, o); err == nil {
 			err = perr
+		}
+		if err == nil {
+			err = a.settleGaps(ctx, c, gaps, r, o.DryRun)
 		}
 	}
 	return err

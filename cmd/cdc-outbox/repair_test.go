@@ -57,6 +57,15 @@ func TestRepairClosesAGap(t *testing.T) {
 
 	second := start(t, env)
 	second.awaitReady(200)
+	const open = "events may be missing"
+	r = invoke(t, env, "status")
+	require.Contains(t, r.stdout, open)
+	require.Contains(t, r.stdout, "cdc-outbox repair --dry-run")
+	r = invoke(t, env, "check")
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stdout, "accepted beyond the last confirmed position")
+	r = invoke(t, env, "repair", "--dismiss", "99", "--reason", "no such gap")
+	require.Equal(t, 3, r.code, r.all())
 	r = invoke(t, env, "repair", "--dry-run")
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "40 rows, 20 of them not in Kafka, 0 published again")
@@ -65,6 +74,8 @@ func TestRepairClosesAGap(t *testing.T) {
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "20 published again")
 	require.NoError(t, kafka.Await(t.Context(), 40, "orders.events"))
+	require.Contains(t, r.stderr, "is settled: 20 rows were not in Kafka, 20 were published")
+	require.NotContains(t, invoke(t, env, "status").stdout, open)
 	r = invoke(t, env, "repair", "--json")
 	require.Contains(t, r.stdout, `"missing": 0`)
 	db.Exec(t, insertOneOrder) // published after all that is before it

@@ -43,6 +43,14 @@ type NeededColumn struct {
 	Usual    bool // where it is not required: that a table lacks it is worth a warning
 }
 
+// Gaps is the table of the gaps in the slots' accounts, beside the checkpoint; none where there is no checkpoint.
+func (o Objects) Gaps() identifier.Table {
+	if o.Checkpoint.Name == "" {
+		return identifier.Table{}
+	}
+	return identifier.Table{Schema: o.Checkpoint.Schema, Name: "cdc_outbox_gaps"}
+}
+
 // SlotSubject is the slot as the object of errors and findings.
 func (o Objects) SlotSubject() string { return fmt.Sprintf("slot %q", o.Slot) }
 

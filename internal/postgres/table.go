@@ -22,6 +22,8 @@ type OutboxTable struct {
 	Owned       bool               // the connected role may publish it
 	Leaves      []identifier.Table // partitions that hold rows
 	Unlogged    []Partition        // partitions whose rows never reach the WAL
+	Children    []identifier.Table // tables that inherit from it and are not partitions
+	Filtered    bool               // row security applies to the connected role
 	Columns     []TableColumn
 }
 
@@ -94,6 +96,14 @@ SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USA
           JOIN pg_catalog.pg_class h ON h.oid = pt.parentrelid
           JOIN pg_catalog.pg_namespace hn ON hn.oid = h.relnamespace
          WHERE pt.isleaf AND c.relkind = 'p' AND l.relkind <> 'p'),
+       (WITH RECURSIVE below AS (
+          SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = c.oid AND c.relkind = 'r'
+          UNION SELECT i.inhrelid FROM below b JOIN pg_catalog.pg_inherits i ON i.inhparent = b.inhrelid)
+        SELECT coalesce(jsonb_agg(jsonb_build_object('schema', ln.nspname, 'name', l.relname)
+                                  ORDER BY ln.nspname, l.relname), '[]')::text
+          FROM below JOIN pg_catalog.pg_class l ON l.oid = below.inhrelid
+          JOIN pg_catalog.pg_namespace ln ON ln.oid = l.relnamespace WHERE l.relkind = 'r'),
+       row_security_active(c.oid),
        (SELECT coalesce(jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(b.oid, NULL),
                                                      'category', b.typcategory, 'not_null', a.attnotnull,
                                                      'generated', a.attgenerated <> '',
@@ -108,9 +118,9 @@ SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USA
 // LookupTable reads a table from the catalog. Exists is false where there is none of that name.
 func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTable, error) {
 	info := OutboxTable{Table: t, Exists: true}
-	var leaves, columns []byte
+	var leaves, children, columns []byte
 	err := q.QueryRow(ctx, tableSQL, t.Schema, t.Name).Scan(&info.Kind, &info.Persistence, &info.Selectable,
-		&info.Owned, &leaves, &columns)
+		&info.Owned, &leaves, &children, &info.Filtered, &columns)
 	if errors.Is(err, pgx.ErrNoRows) {
 		info = OutboxTable{Table: t}
 		if info.Meant, err = meant(ctx, q, t); err != nil {
@@ -126,8 +136,13 @@ func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTabl
 		ParentSchema, ParentName string
 		Foreign, Logged          bool
 	}
-	if err := errors.Join(json.Unmarshal(leaves, &parts), json.Unmarshal(columns, &info.Columns)); err != nil {
+	var below []struct{ Schema, Name string }
+	if err := errors.Join(json.Unmarshal(leaves, &parts), json.Unmarshal(children, &below),
+		json.Unmarshal(columns, &info.Columns)); err != nil {
 		return OutboxTable{}, fmt.Errorf("read table %s: %w", t, err)
+	}
+	for _, child := range below {
+		info.Children = append(info.Children, identifier.Table{Schema: child.Schema, Name: child.Name})
 	}
 	for _, p := range parts {
 		leaf := identifier.Table{Schema: p.Schema, Name: p.Name}

@@ -86,13 +86,17 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 			Topics: []telemetry.TopicCount{}, Aside: []relay.BadRow{},
 		}}
 	}
-	con := told.Status
+	con, asked := told.Status, false
 	defer func() {
 		st.takeFrom(&told)
+		if asked {
+			addGaps(ctx, c, &st)
+		}
 		addLastWord(ctx, c, &st)
 		addLastConfirmed(ctx, c, &st)
 	}()
 	slots, err := slotmonitor.Look(ctx, wiring.Monitor(c))
+	asked = err == nil
 	object := fmt.Sprintf("slot %q", c.Postgres.Slot)
 	switch {
 	case err != nil:

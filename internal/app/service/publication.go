@@ -57,12 +57,13 @@ func (s *walService) watchMembership(ctx context.Context) error {
 func (s *walService) misfit(ctx context.Context) error {
 	dsn, err := wiring.DSN(s.Config)
 	if err == nil {
-		var harm []preflight.Finding
-		harm, err = setup.CheckRunning(ctx, dsn, s.admin)
-		if err == nil || len(harm) > 0 {
-			s.reportHarm(preflight.FirstFailure(harm))
-			s.reportOtherRelay(harm)
+		var r setup.Running
+		r, err = setup.CheckRunning(ctx, dsn, s.admin)
+		if err == nil || len(r.Harm) > 0 {
+			s.reportHarm(preflight.FirstFailure(r.Harm))
+			s.reportOtherRelay(r.Harm)
 		}
+		s.gaps.take(&r, s.Logger)
 	}
 	var refused *pgconn.PgError
 	if err == nil || fault.KindOf(err) != fault.Operator || errors.As(err, &refused) {

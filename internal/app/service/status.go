@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/connector"
@@ -31,6 +32,9 @@ type Status struct {
 	LastConfirmed *time.Time `json:"last_confirmed,omitempty"`
 
 	Pace *page.Pace `json:"pace"` // null if no connector answers
+
+	// The stretches of the log whose events may be missing from Kafka, the oldest first; see docs/gaps.md.
+	Gaps []gap.Gap `json:"gaps"`
 
 	// The firing alerts, the worst first; none are known if no connector answers.
 	Alerts []firingAlert `json:"alerts"`

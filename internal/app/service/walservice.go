@@ -40,6 +40,8 @@ type walService struct {
 
 	otherRelay atomic.Pointer[fault.Wait] // the last check's warning of another relay
 
+	gaps openGaps
+
 	warned bool // the warning that a table may be polled as well was logged
 
 	ensured atomic.Int64 // when publication and slot were last seen to be there, Unix nanoseconds
@@ -74,7 +76,7 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 	var rules diagnose.Relay
 	mc.Judge = func(func(rule, subject string) alert.Level) []alert.Finding {
 		found := rules.Judge(s.connectorStatus().Account(), s.missing(), time.Now())
-		return append(found, standingFinding(s.stay, s.Config.Postgres.Slot))
+		return append(found, standingFinding(s.stay, s.Config.Postgres.Slot), diagnose.Gaps(s.gaps.list()))
 	}
 	mc.Cause = func(slot *slotmonitor.Slot) alert.Cause {
 		if slot != nil {
@@ -138,6 +140,7 @@ func (s *walService) relay(ctx context.Context) error {
 		return err
 	}
 	s.ensured.Store(time.Now().UnixNano())
+	s.lookBefore(ctx)
 	e := s.engine.Load()
 	watch := s.decisions(e.Connector)
 	if s.awaitDecisions(ctx, watch); ctx.Err() != nil {
@@ -282,6 +285,7 @@ func (s *walService) missing() error {
 func (s *walService) status() Status {
 	st := s.slotStatus()
 	st.Alerts = s.alerts(s.monitor.Alerts())
+	st.Gaps = s.gaps.list()
 	if s.page != nil {
 		st.Pace = new(s.page.Pace(s.Config.Postgres.Slot, time.Now()))
 	}

@@ -91,7 +91,7 @@ var columns = []column{
 	{head: "ALERT", cell: func(s slotmonitor.Slot) string { return s.Level.String() }},
 }
 
-const gap = "  "
+const columnGap = "  "
 
 // writeTable leaves out the columns for which the terminal has no room. --json has every figure.
 func writeTable(b *strings.Builder, slots []slotmonitor.Slot, style console.Style) {
@@ -106,7 +106,7 @@ func writeTable(b *strings.Builder, slots []slotmonitor.Slot, style console.Styl
 				text = cell
 			}
 			if j < len(shown)-1 {
-				text += gap
+				text += columnGap
 			}
 			b.WriteString(text)
 		}
@@ -164,7 +164,7 @@ func texts(shown []column, slots []slotmonitor.Slot) (cells [][]string, widths [
 }
 
 func total(widths []int) int {
-	sum := len(gap) * (len(widths) - 1)
+	sum := len(columnGap) * (len(widths) - 1)
 	for _, w := range widths {
 		sum += w
 	}

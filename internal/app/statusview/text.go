@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/console"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -22,6 +23,7 @@ func Write(w io.Writer, st service.Status, source string, style console.Style) e
 	var b strings.Builder
 	b.WriteString(Verdict(&st, style) + "\n")
 	writeAlerts(&b, &st, style)
+	writeGaps(&b, &st, style)
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(tw, "  %s\t%s\n", label, fault.Printable(fmt.Sprintf(format, args...)))
@@ -60,6 +62,22 @@ func writeAlerts(b *strings.Builder, st *service.Status, style console.Style) {
 		}
 		fmt.Fprintf(b, "%s %s, since %s: %s\n", sign, a.Rule, human.Time(a.Since),
 			fault.Printable(a.Sentence))
+	}
+}
+
+// writeGaps prints what may be missing from Kafka, and what to do. The alert, if there is one, has said the first.
+func writeGaps(b *strings.Builder, st *service.Status, style console.Style) {
+	told := false
+	for i := range st.Alerts {
+		told = told || st.Alerts[i].Rule == diagnose.EventsMayBeMissing
+	}
+	for i := range st.Gaps {
+		if i > 0 || !told {
+			fmt.Fprintf(b, "%s %s\n", style.Paint(console.Red, "✗"), fault.Printable(st.Gaps[i].Sentence()))
+		}
+	}
+	if len(st.Gaps) > 0 {
+		console.Style{}.Remedy(b, "next: ", gap.Remedy(st.Gaps))
 	}
 }
 

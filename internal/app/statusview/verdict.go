@@ -33,6 +33,9 @@ func Verdict(st *service.Status, s console.Style) string {
 	if room := slotRoom(st.ReplicationSlot); room != "" {
 		parts = append(parts, room)
 	}
+	if len(st.Gaps) > 0 {
+		parts = append(parts, "events may be missing")
+	}
 	return s.Paint(tint, sign) + " " + fault.Printable(strings.Join(parts, " · "))
 }
 
@@ -48,6 +51,9 @@ func troubled(st *service.Status) bool {
 // worst is the highest level of the alerts and of the slot.
 func worst(st *service.Status) alert.Level {
 	level := alert.OK
+	if len(st.Gaps) > 0 {
+		level = alert.Critical
+	}
 	for _, a := range st.Alerts {
 		level = max(level, a.Level)
 	}

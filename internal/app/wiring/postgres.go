@@ -7,6 +7,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
@@ -118,6 +119,19 @@ func Decisions(c *config.Loaded) decision.Desk {
 	name := c.Postgres.DecisionsTable()
 	if name != "" && (!c.Postgres.HotStandby || c.Postgres.PrimaryDSN.IsSet()) {
 		d.Table.Name, _ = identifier.ParseTable(name) // Admin reports one that cannot be read
+	}
+	return d
+}
+
+// Gaps is the table of the gaps in the stream, with its DSN.
+func Gaps(c *config.Loaded) gap.Desk {
+	d := gap.Desk{DSN: routing.DSN(c)}
+	if c.Postgres.HotStandby {
+		d.DSN = routing.PrimaryDSN(c) // the slot's server cannot be written
+	}
+	cfg, err := Admin(c, false)
+	if err == nil && c.Source != config.SourcePolling && (!c.Postgres.HotStandby || c.Postgres.PrimaryDSN.IsSet()) {
+		d.Table = gap.Of(cfg.Objects)
 	}
 	return d
 }

@@ -23,6 +23,7 @@ const (
 	Epoch             = "epoch"               // of a Kafka producer
 	Event             = "event_id"            // id column of an outbox row
 	Fault             = "fault"               // retry, operator, config or fatal
+	Gap               = "gap"                 // number of a gap in the stream
 	Grant             = "grant"               // SQL that gives a right
 	HolderPID         = "holder_pid"          // backend that holds the slot
 	HolderRole        = "holder_role"         // its role

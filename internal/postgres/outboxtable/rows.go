@@ -79,6 +79,13 @@ func (r *Rows) prepareSession(ctx context.Context) (err error) {
 			Kind: fault.Operator, Object: "table " + r.table.String(), Err: errors.New("it does not exist"),
 		}
 	}
+	if r.info.Filtered {
+		return (&fault.Error{
+			Kind: fault.Operator, Object: "table " + r.table.String(),
+			Err: fmt.Errorf("row security applies to role %q, so rows may be hidden from it that the stream has",
+				r.conn.Config().User),
+		}).With(postgres.SeeAllRows(r.conn.Config().User))
+	}
 	if err := r.conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&r.began); err != nil {
 		return err
 	}

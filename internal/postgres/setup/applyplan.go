@@ -31,6 +31,9 @@ func carryOut(ctx context.Context, s servers, cfg Config) ([]Step, error) {
 			if err := clearUnfinishedMark(ctx, s.primary, cfg, st); err != nil {
 				return done, err
 			}
+			if err := beginAccount(ctx, s.primary, cfg, st); err != nil {
+				return done, err
+			}
 			return done, preflight.FirstFailure(verdict(cfg, st))
 		}
 		// One step, then the catalog again: only with the table in it is it known whether the table is partitioned.

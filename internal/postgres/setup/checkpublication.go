@@ -81,6 +81,16 @@ func checkPublished(cfg Config, st state, t postgres.OutboxTable) []preflight.Fi
 			fault.Do("Add it.", fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;", pub, t.Table.SQL())).
 				Then(postgres.Republish()))
 	}
+	for _, child := range t.Children {
+		if _, in := p.Table(child); !in {
+			return fail(fmt.Sprintf("Table %s inherits from it and is not in %s.", child, cfg.PublicationSubject()),
+				"Queries of the outbox return its rows, and the stream does not have them. A table that inherits enters "+
+					"a publication only by a command of its own.",
+				fault.Do("Add it, and each later one in the transaction that creates it. A partitioned table does not "+
+					"need that.", fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE ONLY %s;", pub, child.SQL())).
+					Then(postgres.Republish()))
+		}
+	}
 	readd := fault.Do("Remove the table from the publication and add it whole.", fmt.Sprintf("BEGIN; ALTER "+
 		"PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %s ADD TABLE %s; COMMIT;", pub,
 		t.Table.SQL(), pub, t.Table.SQL()))
@@ -173,6 +183,6 @@ func checkForeignTables(cfg Config, st state) []preflight.Finding {
 
 func (st state) isLeaf(t identifier.Table) bool {
 	return slices.ContainsFunc(st.Tables, func(info postgres.OutboxTable) bool {
-		return slices.Contains(info.Leaves, t)
+		return slices.Contains(info.Leaves, t) || slices.Contains(info.Children, t)
 	})
 }

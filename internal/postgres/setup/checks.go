@@ -107,6 +107,9 @@ func checkTables(cfg Config, st state) []preflight.Finding {
 			bad = append(bad, preflight.Fine(subject, "It exists and has the mapped columns."))
 		}
 		out = append(out, bad...)
+		if t.Filtered {
+			out = append(out, checkRowSecurity(cfg, st, t))
+		}
 		if user := identifier.Quote(st.Server.User); !t.Selectable {
 			out = append(out, preflight.Finding{
 				Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not read it.", st.Server.User),

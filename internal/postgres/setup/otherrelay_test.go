@@ -39,14 +39,14 @@ func TestVersionsOtherRelayIsNamed(t *testing.T) {
 		require.NoError(t, conn.Frontend().Flush())
 		_, err = conn.ReceiveMessage(t.Context())
 		require.NoError(t, err)
-		harm, err := CheckRunning(t.Context(), db.DSN, db.cfg)
+		running, err := CheckRunning(t.Context(), db.DSN, db.cfg)
 		require.NoError(t, err)
 		check := about(Preflight(t.Context(), db.DSN, db.cfg), CodeOtherRelay)
 		if publication == db.Publication {
-			require.Contains(t, about(harm, CodeOtherRelay).Found, other+" (pid ")
+			require.Contains(t, about(running.Harm, CodeOtherRelay).Found, other+" (pid ")
 			require.Equal(t, preflight.Warn, check.Level)
 		} else {
-			require.Nil(t, about(harm, CodeOtherRelay))
+			require.Nil(t, about(running.Harm, CodeOtherRelay))
 			require.Nil(t, check)
 		}
 		_ = conn.Conn().Close()

@@ -75,6 +75,7 @@ func planSteps(cfg Config, st state) []Step {
 	steps = append(steps, planGrants(cfg, st)...)
 	steps = append(steps, planCheckpoint(cfg, st)...)
 	steps = append(steps, planDecisions(cfg, st)...)
+	steps = append(steps, planGaps(cfg, st)...)
 	steps = append(steps, planSnapshot(cfg, st)...)
 	if !st.Publication.Exists {
 		steps = append(steps, Step{

@@ -126,6 +126,7 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 	}
 	out = append(out, checkCheckpoint(cfg, st)...)
 	out = append(out, checkDecisions(cfg, st)...)
+	out = append(out, checkGaps(cfg, st)...)
 	out = append(out, checkWriters(st.Writers)...)
 	out = append(out, checkLastWord(cfg, st)...)
 	out = append(out, checkWALLimit(cfg, st))

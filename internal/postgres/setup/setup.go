@@ -82,36 +82,6 @@ func Plan(ctx context.Context, dsn string, cfg Config) (steps []Step, err error)
 	return steps, err
 }
 
-// CheckPublished looks, while a stream is open, for what makes rows silently absent from it: a table that left the
-// publication, was dropped or was re-created under its name, a filter, a hidden column, a partition whose rows never
-// reach the WAL, a publication or slot that no longer exists. What the stream itself shows (a column that is missing
-// from a row) is none of its business. Errors are as Ensure's.
-func CheckPublished(ctx context.Context, dsn string, cfg Config) error {
-	_, err := CheckRunning(ctx, dsn, cfg)
-	return err
-}
-
-// CheckRunning is CheckPublished that also returns what harms others while the stream is open: commits that wait for
-// it, and consumers who get each event from another relay as well.
-func CheckRunning(ctx context.Context, dsn string, cfg Config) (harm []preflight.Finding, err error) {
-	cfg = cfg.WithDefaults().withoutExtras()
-	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
-		st, err := readState(ctx, conn, cfg)
-		if err != nil {
-			return postgres.QueryFault("catalog", err)
-		}
-		st.Relays = lookupOtherRelays(ctx, conn, cfg)
-		harm = append(checkSynchronous(cfg, st), checkOtherRelays(cfg, st)...)
-		if pair := checkPair(cfg, st); len(pair) > 0 {
-			return preflight.FirstFailure(pair)
-		}
-		out := append(checkSlot(cfg, st), checkMissing(cfg, st)...)
-		out = append(out, checkAllPartitions(st)...)
-		return preflight.FirstFailure(append(out, checkPublication(cfg, st)...))
-	})
-	return harm, err
-}
-
 func withAdminConn(ctx context.Context, dsn string, cfg Config, use func(*pgx.Conn) error) error {
 	return withRoute(ctx, dsn, cfg, func(conn *pgx.Conn, _ pooler.Route) error { return use(conn) })
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 )
 
 const acceptCommand = "cdc-outbox slot accept"
@@ -15,7 +17,7 @@ var errUnchanged = errors.New("nothing is to be changed")
 // With a slot from which the connector goes on anyway it changes nothing: what Kafka has of the position would be
 // forgotten, and events published a second time.
 func AcceptSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, error) {
-	return changeSlot(ctx, dsn, cfg, func(_ servers, r SlotReport) error {
+	return changeSlot(ctx, dsn, cfg, gap.SlotAccepted, func(_ servers, r SlotReport) error {
 		if r.needsNone() {
 			return errUnchanged
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/nearest"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/lastword"
 
@@ -234,7 +235,7 @@ func CountSkipped(ctx context.Context, dsn string, cfg Config, position string) 
 
 // AdvanceSlot moves the slot forward over events that are then never published.
 func AdvanceSlot(ctx context.Context, dsn string, cfg Config, position string) (SlotReport, error) {
-	return changeSlot(ctx, dsn, cfg, func(conn servers, r SlotReport) error {
+	return changeSlot(ctx, dsn, cfg, gap.SlotAdvanced, func(conn servers, r SlotReport) error {
 		to, err := lsn.Parse(position)
 		if err != nil || strings.TrimSpace(position) != to.String() {
 			return &fault.Error{
@@ -257,7 +258,7 @@ func AdvanceSlot(ctx context.Context, dsn string, cfg Config, position string) (
 // RecreateSlot drops the slot where there is one and creates it again, from now on.
 func RecreateSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, error) {
 	cfg = cfg.WithDefaults()
-	return changeSlot(ctx, dsn, cfg, func(conn servers, r SlotReport) error {
+	return changeSlot(ctx, dsn, cfg, gap.SlotRecreated, func(conn servers, r SlotReport) error {
 		pub, err := postgres.LookupPublication(ctx, conn, cfg.Publication)
 		if err != nil {
 			return err
@@ -297,7 +298,7 @@ func createPublication(ctx context.Context, conn servers, cfg Config) error {
 }
 
 // changeSlot changes a slot that no session reads, and remembers its position afterwards.
-func changeSlot(ctx context.Context, dsn string, cfg Config,
+func changeSlot(ctx context.Context, dsn string, cfg Config, cause string,
 	change func(servers, SlotReport) error,
 ) (r SlotReport, err error) {
 	cfg = cfg.WithDefaults()
@@ -314,6 +315,7 @@ func changeSlot(ctx context.Context, dsn string, cfg Config,
 		if r.denied != nil {
 			return r.denied // the change would be made, and not remembered
 		}
+		before := r
 		if err := change(conn, r); errors.Is(err, errUnchanged) {
 			r.unchanged = true
 			return nil
@@ -339,6 +341,9 @@ func changeSlot(ctx context.Context, dsn string, cfg Config,
 				Err:  errors.New("it is not set, and a standby cannot be written"),
 				Next: "Set it, or postgres.checkpoint to off.",
 			}
+		}
+		if err := openGap(ctx, conn.primary, cfg, before, r, cause); err != nil {
+			return err // before the position is accepted: until then the connector refuses the slot
 		}
 		if err := r.accept(ctx, conn.primary, cfg); err != nil {
 			return err

@@ -36,6 +36,7 @@ type state struct {
 	Tables      []postgres.OutboxTable
 	Checkpoint  checkpointInfo
 	Decisions   decisionsInfo
+	Gaps        gapsInfo
 	Remembered  bool // the checkpoint has a row of the slot; read for Config.NewSlot only
 	Snapshot    snapshot.ListState
 }
@@ -109,6 +110,9 @@ func readState(ctx context.Context, q postgres.Querier, cfg Config) (state, erro
 		return st, err
 	}
 	if st.Decisions, err = lookupDecisionsTable(ctx, q, cfg.Decisions, cfg.Role); err != nil {
+		return st, err
+	}
+	if st.Gaps, err = lookupGaps(ctx, q, cfg); err != nil {
 		return st, err
 	}
 	if st.Checkpoint.Exists && cfg.Role != "" && st.Role.Exists {

@@ -79,7 +79,11 @@ func readTeardownPlan(ctx context.Context, conn servers, cfg Config, dropTables 
 	if err := lookupDecisionsUse(ctx, cmp.Or(conn.primary, conn.Conn), cfg, &st.Decisions); err != nil {
 		return nil, err
 	}
+	if err := lookupGapsUse(ctx, cmp.Or(conn.primary, conn.Conn), cfg, &st.Gaps); err != nil {
+		return nil, err
+	}
 	steps := append(planTeardown(cfg, st, dropTables), planDecisionsTeardown(cfg, st, dropTables)...)
+	steps = append(steps, planGapsTeardown(cfg, st, dropTables)...)
 	if conn.primary == nil { // the rest is done there
 		steps = slices.DeleteFunc(steps, func(s Step) bool { return s.action != stepSlot })
 	}

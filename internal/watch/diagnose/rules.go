@@ -9,26 +9,28 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
 // The alerts about the relay. They are values of a label and of a webhook's field, so names stay.
 const (
-	EventsUnconfirmed = "events_unconfirmed"
-	RowHalted         = "row_halted"
-	DeadLetters       = "dead_letters"
-	StreamSilent      = "stream_silent"
-	TableUnpublished  = "table_unpublished"
-	SynchronousRelay  = "synchronous_relay"
-	PartitionsAdded   = "partitions_added"
-	ConnectorStopped  = "connector_stopped"
+	EventsUnconfirmed  = "events_unconfirmed"
+	RowHalted          = "row_halted"
+	DeadLetters        = "dead_letters"
+	StreamSilent       = "stream_silent"
+	TableUnpublished   = "table_unpublished"
+	SynchronousRelay   = "synchronous_relay"
+	PartitionsAdded    = "partitions_added"
+	ConnectorStopped   = "connector_stopped"
+	EventsMayBeMissing = "events_may_be_missing"
 )
 
 // Rules lists the alerts about the relay, whether they fire or not.
 func Rules() []string {
 	return []string{
 		EventsUnconfirmed, RowHalted, DeadLetters, StreamSilent, TableUnpublished, SynchronousRelay, PartitionsAdded,
-		ConnectorStopped,
+		ConnectorStopped, EventsMayBeMissing,
 	}
 }
 
@@ -71,6 +73,20 @@ func unconfirmed(st relay.Account) alert.Finding {
 		return f
 	}
 	f.Sentence = fmt.Sprintf("A transaction that was committed %s ago is not confirmed.", human.Duration(age))
+	return f
+}
+
+// Gaps judges the open gaps. It lasts until they are settled, whatever the stream does meanwhile.
+func Gaps(open []gap.Gap) alert.Finding {
+	f := alert.Finding{Alert: EventsMayBeMissing}
+	if len(open) == 0 {
+		return f
+	}
+	next, since := gap.Remedy(open), open[0].FoundAt
+	f.Level, f.Sentence = alert.Critical, gap.Summary(open)
+	f.Cause = alert.Cause{
+		Code: EventsMayBeMissing, Sentence: f.Sentence, Since: &since, Next: next.Next, Commands: next.Commands,
+	}
 	return f
 }
 

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/replay"
+)
+
+// beforeGap is how much earlier than its transaction took its number a row's time may be.
+const beforeGap = time.Hour
+
+// gapsToRepair returns the open gaps that a repair of the rows since then looks at as a whole. Without since it is
+// moved to before the first of them, unless a beginning is not known or rows have no time.
+func (a *app) gapsToRepair(ctx context.Context, c *config.Loaded, timestamp string, since *time.Time) ([]gap.Gap, error) {
+	open, err := service.OpenGaps(ctx, c)
+	if err != nil || len(open) == 0 {
+		return nil, err
+	}
+	given := *since
+	var covered []gap.Gap
+	first, known := time.Time{}, timestamp != ""
+	for i := range open {
+		g := &open[i]
+		fmt.Fprintln(a.stderr, fault.Printable(g.Sentence()))
+		known = known && g.FromAt != nil
+		if g.FromAt != nil && (first.IsZero() || g.FromAt.Before(first)) {
+			first = *g.FromAt
+		}
+		if !g.Lasts() && (given.IsZero() || g.FromAt != nil && !given.After(*g.FromAt)) {
+			covered = append(covered, *g)
+		}
+	}
+	if given.IsZero() && known {
+		*since = first.Add(-beforeGap)
+		fmt.Fprintf(a.stderr, "Looking at the rows from %s on.\n", human.Time(*since))
+	}
+	return covered, nil
+}
+
+// settleGaps settles the gaps at which a repair has looked.
+func (a *app) settleGaps(ctx context.Context, c *config.Loaded, gaps []gap.Gap, r *replay.RepairReport, dry bool) error {
+	switch {
+	case len(gaps) == 0:
+		return nil
+	case dry && r.Missing() == 0:
+		_, err := fmt.Fprintln(a.stderr, "Next: cdc-outbox repair, without --dry-run, settles what is open.")
+		return err
+	case dry:
+		return nil
+	}
+	if err := service.SettleGaps(ctx, c, gaps, r.Missing(), r.Published); err != nil {
+		return err
+	}
+	for i := range gaps {
+		fmt.Fprintf(a.stderr, "Gap %d is settled: %d rows were not in Kafka, %d were published.\n", gaps[i].ID, r.Missing(),
+			r.Published)
+	}
+	return nil
+}
+
+// dismissGap settles a gap by decision.
+func (a *app) dismissGap(ctx context.Context, c *config.Loaded, o *repairFlags) error {
+	if o.dismiss <= 0 || o.reason == "" {
+		return fault.Usage("--dismiss and --reason belong together",
+			"name the gap by its number, as `cdc-outbox status` does, and say why; both are kept")
+	}
+	if err := service.DismissGap(ctx, c, o.dismiss, o.reason); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "Gap %d is dismissed.\n", o.dismiss)
+	return err
+}

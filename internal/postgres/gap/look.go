@@ -1,0 +1,238 @@
+package gap
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
+)
+
+const (
+	// idleWAL and idleTime are how far the log, or the time, has to go on before a check that found nothing is written
+	// down: each write is WAL, and an idle database has to come to rest.
+	idleWAL  = 64 << 10
+	idleTime = 10 * time.Minute
+)
+
+// seen is what one statement, hence one snapshot, shows.
+type seen struct {
+	SystemID string    `json:"system_id"`
+	LSN      string    `json:"lsn"` // where the log ended after the snapshot was taken
+	Now      time.Time `json:"now"`
+	Oldest   uint64    `json:"oldest"` // number of the oldest transaction that runs
+	Next     uint64    `json:"next"`   // of the next one
+	Evidence Evidence  `json:"evidence"`
+	Whole    *whole    `json:"whole"`
+	Open     []Gap     `json:"open"`
+	Position *string   `json:"position"` // of the checkpoint; nil: it has no row of the slot
+	Slot     *string   `json:"slot"`     // the slot's confirmed position; nil: not known here
+}
+
+// whole is the row that is not a gap.
+type whole struct {
+	ID       int64     `json:"id"`
+	SystemID string    `json:"system_id"`
+	FromLSN  string    `json:"from_lsn"`
+	FromAt   time.Time `json:"from_at"`
+	ToLSN    string    `json:"to_lsn"`
+	ToAt     time.Time `json:"to_at"`
+	Evidence Evidence  `json:"evidence"`
+	Mark     mark      `json:"mark"`
+	Revision int64     `json:"revision"`
+}
+
+const seenSQL = `SELECT jsonb_build_object(
+	'system_id', (SELECT system_identifier::text FROM pg_catalog.pg_control_system()), 'now', clock_timestamp(),
+	'oldest', pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+	'next', pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+	'evidence', %[1]s,
+	'whole', (SELECT to_jsonb(g) FROM %[2]s g WHERE slot = $4::text AND cause = 'none'),
+	'open', %[3]s,
+	'position', (SELECT position FROM %[4]s WHERE slot = $4::text),
+	'slot', (SELECT confirmed_flush_lsn FROM pg_catalog.pg_replication_slots WHERE slot_name = $4::text),
+	'lsn', pg_current_wal_insert_lsn())::text`
+
+// Look compares the evidence with the last check's, writes down what differs, and returns the open gaps. hides is why
+// rows are missing from the stream as things are now, empty if none are. starts says that nothing is streamed yet: a
+// checkpoint without a row of the slot then means that the slot is another one, or that its row was deleted.
+//
+// conn leads to the server that is written, which for a slot on a standby is the primary. Checks by several processes
+// at the same time are allowed.
+func (t Table) Look(ctx context.Context, conn *pgx.Conn, hides string, starts bool) ([]Gap, error) {
+	var begin string
+	var at time.Time
+	// First the mark's position, then the transactions: one that gets a number in between begins after it.
+	err := conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text, clock_timestamp()`).Scan(&begin, &at)
+	if err != nil {
+		return nil, err
+	}
+	s, err := t.see(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	position, err := lsn.Parse(begin)
+	if err != nil {
+		return nil, err
+	}
+	step := s.plan(mark{LSN: uint64(position), At: at, Next: s.Next}, t.Objects.PublicationSubject(), hides, starts)
+	if !step.write {
+		return s.Open, nil
+	}
+	if err := t.apply(ctx, conn, s, step); err != nil {
+		return nil, err
+	}
+	return t.Open(ctx, conn)
+}
+
+func (t Table) see(ctx context.Context, conn *pgx.Conn) (s seen, err error) {
+	schemas, names := []string{}, []string{}
+	for _, table := range t.Objects.Tables {
+		schemas, names = append(schemas, table.Schema), append(names, table.Name)
+	}
+	var text []byte
+	err = conn.QueryRow(ctx, fmt.Sprintf(seenSQL, evidenceQuery(major(conn)), t.Name.SQL(), t.openSQL("$4::text"),
+		t.Objects.Checkpoint.SQL()), t.Objects.Publication, schemas, names, t.Objects.Slot).Scan(&text)
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(text, &s)
+}
+
+// major is the server's major version, 0 where it does not say.
+func major(conn *pgx.Conn) (n int) {
+	for _, digit := range conn.PgConn().ParameterStatus("server_version") {
+		if digit < '0' || digit > '9' {
+			break
+		}
+		n = n*10 + int(digit-'0')
+	}
+	return n
+}
+
+// step is what a check changes.
+type step struct {
+	write    bool
+	evidence bool  // the present one is the account's
+	from     *mark // the account's new from
+	mark     mark
+	gap      *Gap  // opened
+	ended    int64 // id of a gap that lasted until now
+}
+
+// plan is pure. The account goes on only while nothing hides rows.
+func (s *seen) plan(look mark, publication, hides string, starts bool) step {
+	w := s.Whole
+	if w == nil || w.SystemID != s.SystemID {
+		return step{write: true, evidence: true, from: &look, mark: look}
+	}
+	end, confirmed := position(s.LSN), uint64(0)
+	if s.Position != nil {
+		confirmed = position(*s.Position)
+	}
+	st := step{}
+	var from *mark
+	st.mark, from = w.Mark.advance(look, s.Oldest, end, confirmed)
+	lasting := s.lasting()
+	differs := w.Evidence.Hides(s.Evidence)
+	// A slot from which nothing was ever confirmed is where it was when its account began.
+	remade := starts && s.Position == nil && s.Slot != nil && position(*s.Slot) > position(w.FromLSN)
+	switch {
+	case hides != "" && lasting != nil:
+		return step{}
+	case lasting != nil:
+		st.write, st.evidence, st.ended = true, true, lasting.ID
+	case hides != "":
+		st.write, st.mark = true, w.Mark
+		st.gap = s.gapFrom(Unpublished, hides)
+	case remade:
+		st.write, st.evidence = true, true
+		st.gap = s.gapFrom(SlotRemade, "the slot, or what was remembered of it, no longer existed; the slot is another one now, or "+
+			"may have been moved")
+		st.gap.ToLSN, st.gap.ToAt = s.LSN, &s.Now
+	case differs != "":
+		st.write, st.evidence = true, true
+		st.gap = s.gapFrom(PublicationChanged, publication+": "+differs)
+		st.gap.ToLSN, st.gap.ToAt = s.LSN, &s.Now
+	default:
+		st.from = from
+		st.evidence = !w.Evidence.same(s.Evidence)
+		st.write = st.evidence || end > position(w.ToLSN)+idleWAL || s.Now.Sub(w.ToAt) > idleTime
+	}
+	return st
+}
+
+func (s *seen) gapFrom(cause, what string) *Gap {
+	return &Gap{
+		Cause: cause, What: what, SystemID: s.SystemID, FromLSN: s.Whole.FromLSN, FromAt: &s.Whole.FromAt,
+	}
+}
+
+// lasting is the open gap in which rows are still being hidden, as far as is written down.
+func (s *seen) lasting() *Gap {
+	for i := range s.Open {
+		if s.Open[i].Lasts() {
+			return &s.Open[i]
+		}
+	}
+	return nil
+}
+
+func position(text string) uint64 {
+	p, err := lsn.Parse(text)
+	if err != nil {
+		return 0 // the server has printed it
+	}
+	return uint64(p)
+}
+
+// apply writes the step in one statement, so that it is done as a whole, and once: another process that has checked
+// meanwhile has written another revision.
+func (t Table) apply(ctx context.Context, conn *pgx.Conn, s seen, st step) error {
+	evidence, err := json.Marshal(s.Evidence)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(st.mark)
+	if err != nil {
+		return err
+	}
+	if s.Whole == nil {
+		_, err := conn.Exec(ctx, fmt.Sprintf(`INSERT INTO %s (slot, cause, system_id, from_lsn, from_at, to_lsn, to_at,
+				evidence, mark)
+			VALUES ($1::text, 'none', $2::text, $3::text::pg_lsn, $4::timestamptz, $5::text::pg_lsn, $6::timestamptz,
+				$7::text::jsonb, $8::text::jsonb) ON CONFLICT DO NOTHING`, t.Name.SQL()), t.Objects.Slot, s.SystemID,
+			lsn.LSN(st.from.LSN).String(), st.from.At, s.LSN, s.Now, string(evidence), string(text))
+		return err
+	}
+	var kept, from *string
+	var fromAt *time.Time
+	if st.evidence {
+		kept = new(string(evidence))
+	}
+	if st.from != nil {
+		from, fromAt = new(lsn.LSN(st.from.LSN).String()), &st.from.At
+	}
+	g := Gap{}
+	if st.gap != nil {
+		g = *st.gap
+	}
+	_, err = conn.Exec(ctx, fmt.Sprintf(`WITH moved AS (
+			UPDATE %[1]s SET system_id = $3::text, to_lsn = $4::text::pg_lsn, to_at = $5::timestamptz,
+				evidence = coalesce($6::text::jsonb, evidence), mark = $7::text::jsonb,
+				from_lsn = coalesce($8::text::pg_lsn, from_lsn), from_at = coalesce($9::timestamptz, from_at),
+				revision = revision + 1
+			WHERE id = $1::bigint AND revision = $2::bigint RETURNING slot),
+		ended AS (
+			UPDATE %[1]s SET to_lsn = $4::text::pg_lsn, to_at = $5::timestamptz
+			WHERE id = $10::bigint AND EXISTS (SELECT FROM moved))
+		INSERT INTO %[1]s (slot, cause, what, system_id, from_lsn, from_at, to_lsn, to_at)
+		SELECT slot, $11::text, $12::text, $3::text, $13::text::pg_lsn, $14::timestamptz, $15::text::pg_lsn,
+			$16::timestamptz FROM moved WHERE $11::text <> ''`, t.Name.SQL()),
+		s.Whole.ID, s.Whole.Revision, s.SystemID, s.LSN, s.Now, kept, string(text), from, fromAt, st.ended,
+		g.Cause, g.What, null(g.FromLSN), g.FromAt, null(g.ToLSN), g.ToAt)
+	return err
+}

@@ -1,0 +1,185 @@
+package setup
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+)
+
+// withGaps is a database that setup has made with a checkpoint.
+func withGaps(t *testing.T, tables ...string) *adminDB {
+	db := newAdminDB(t, tables...)
+	db.cfg.Checkpoint = identifier.Table{Schema: "public", Name: "cdc_outbox_checkpoint"}
+	_, err := Run(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, err)
+	return db
+}
+
+// look is what a connector that runs does at each interval.
+func (db *adminDB) look(t *testing.T) []gap.Gap {
+	t.Helper()
+	r, _ := CheckRunning(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, r.Why)
+	require.True(t, r.Looked)
+	return r.Gaps
+}
+
+// Bug (stream): a table that was taken out of the publication and put back, options or a row filter that were changed
+// and changed back, between two checks or while nothing ran, were not noticed. Cost: events missing from Kafka for
+// ever, while the connector was ready and `check` content.
+func TestVersionsPublicationFlickers(t *testing.T) {
+	db := withGaps(t, setupTableDDL)
+	require.Empty(t, db.look(t))
+	pub := identifier.Quote(db.cfg.Publication)
+	flickers := []struct{ name, sql, what string }{
+		{"table taken out", `BEGIN; ALTER PUBLICATION ` + pub + ` DROP TABLE outbox;
+			ALTER PUBLICATION ` + pub + ` ADD TABLE outbox; COMMIT`, "taken out"},
+		{"another table", `CREATE TABLE other (id int); ALTER PUBLICATION ` + pub + ` SET TABLE other;
+			ALTER PUBLICATION ` + pub + ` SET TABLE outbox; DROP TABLE other`, "taken out"},
+		{"updates only", `ALTER PUBLICATION ` + pub + ` SET (publish = 'update');
+			ALTER PUBLICATION ` + pub + ` SET (publish = 'insert')`, "options"},
+	}
+	if db.version(t) >= 150000 {
+		flickers = append(flickers, struct{ name, sql, what string }{
+			"row filter", `ALTER PUBLICATION ` + pub + ` SET TABLE outbox WHERE (event_type <> 'x');
+			ALTER PUBLICATION ` + pub + ` SET TABLE outbox`, "its entry there was replaced",
+		})
+	}
+	for i, f := range flickers {
+		db.Exec(t, f.sql)
+		open := db.look(t)
+		require.Len(t, open, i+1, f.name)
+		require.Equal(t, gap.PublicationChanged, open[i].Cause)
+		require.Contains(t, open[i].What, f.what, f.name)
+		require.False(t, open[i].Lasts())
+		require.Len(t, db.look(t), i+1, "it is found once")
+	}
+}
+
+func (db *adminDB) version(t *testing.T) (n int) {
+	require.NoError(t, db.conn.QueryRow(t.Context(), `SELECT current_setting('server_version_num')::int`).Scan(&n))
+	return n
+}
+
+func TestVersionsHarmlessChangesOpenNoGap(t *testing.T) {
+	db := withGaps(t, `CREATE TABLE outbox (id uuid NOT NULL, aggregate_type text NOT NULL, aggregate_id text NOT NULL,
+		event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz NOT NULL DEFAULT now(),
+		PRIMARY KEY (id, created_at)) PARTITION BY RANGE (created_at)`,
+		`CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES FROM ('2026-01-01') TO ('2026-02-01')`,
+		`CREATE TABLE outbox_2 PARTITION OF outbox FOR VALUES FROM ('2026-02-01') TO ('2026-03-01')`)
+	require.Empty(t, db.look(t))
+	pub, role := identifier.Quote(db.cfg.Publication), identifier.Quote(db.cfg.Slot+"_role")
+	db.Exec(t, "CREATE ROLE "+role)
+	t.Cleanup(func() {
+		for _, sql := range []string{"REASSIGN OWNED BY " + role + " TO current_user", "DROP OWNED BY " + role, "DROP ROLE " + role} {
+			_, err := db.conn.Exec(context.Background(), sql)
+			require.NoError(t, err)
+		}
+	})
+	changes := []string{
+		`INSERT INTO outbox VALUES (gen_random_uuid(), 'a', 'b', 'c', '{}', '{}', '2026-01-05')`,
+		`VACUUM outbox`, `VACUUM FREEZE outbox`, `VACUUM FULL outbox`, `ANALYZE outbox`, `VACUUM FREEZE`,
+		`VACUUM FULL pg_publication`, `VACUUM FULL pg_publication_rel`, `VACUUM FULL pg_inherits`,
+		`VACUUM FULL pg_class`, `ANALYZE`,
+		`CREATE INDEX harmless ON outbox (aggregate_id)`, `DROP INDEX harmless`,
+		`CREATE INDEX CONCURRENTLY harmless ON outbox_1 (aggregate_id)`, `REINDEX TABLE outbox_1`,
+		`REINDEX TABLE CONCURRENTLY outbox_2`, `CLUSTER outbox_1 USING harmless`, `TRUNCATE outbox_2`,
+		`ALTER TABLE outbox ADD COLUMN extra text`, `ALTER TABLE outbox ALTER COLUMN extra TYPE varchar(10)`,
+		`ALTER TABLE outbox RENAME COLUMN extra TO more`, `ALTER TABLE outbox DROP COLUMN more`,
+		`ALTER TABLE outbox_1 REPLICA IDENTITY FULL`, `ALTER TABLE outbox_1 REPLICA IDENTITY DEFAULT`,
+		`ALTER TABLE outbox_1 SET (autovacuum_enabled = off)`, `ALTER TABLE outbox ENABLE ROW LEVEL SECURITY`,
+		`ALTER TABLE outbox DISABLE ROW LEVEL SECURITY`,
+		`GRANT SELECT ON outbox TO ` + role, `REVOKE SELECT ON outbox FROM ` + role,
+		`COMMENT ON TABLE outbox IS 'events'`, `COMMENT ON PUBLICATION ` + pub + ` IS 'the outbox'`,
+		`GRANT CREATE ON SCHEMA public TO ` + role, `GRANT CREATE ON DATABASE ` + identifier.Quote(db.Name) + ` TO ` + role,
+		`ALTER TABLE outbox OWNER TO ` + role, `ALTER PUBLICATION ` + pub + ` OWNER TO ` + role,
+		`CREATE TABLE other (id int)`, `ALTER PUBLICATION ` + pub + ` ADD TABLE other`, // of another service
+		`ALTER PUBLICATION ` + pub + ` DROP TABLE other`, `ALTER PUBLICATION ` + pub + ` SET TABLE outbox`,
+		`CREATE TABLE outbox_3 PARTITION OF outbox FOR VALUES FROM ('2026-03-01') TO ('2026-04-01')`,
+		`CREATE TABLE outbox_4 (LIKE outbox INCLUDING ALL)`,
+		`ALTER TABLE outbox ATTACH PARTITION outbox_4 FOR VALUES FROM ('2026-04-01') TO ('2026-05-01')`,
+		`ALTER TABLE outbox DETACH PARTITION outbox_3`, `DROP TABLE outbox_1`,
+		`ALTER TABLE outbox DETACH PARTITION outbox_2 CONCURRENTLY`,
+	}
+	for _, sql := range changes {
+		db.Exec(t, sql)
+		require.Empty(t, db.look(t), sql)
+	}
+}
+
+func TestVersionsGapLastsUntilThePublicationIsRight(t *testing.T) {
+	db := withGaps(t, setupTableDDL)
+	require.Empty(t, db.look(t))
+	pub := identifier.Quote(db.cfg.Publication)
+	db.Exec(t, `ALTER PUBLICATION `+pub+` DROP TABLE outbox`)
+	open := db.look(t)
+	require.Len(t, open, 1)
+	require.Equal(t, gap.Unpublished, open[0].Cause)
+	require.True(t, open[0].Lasts())
+	require.Equal(t, open, db.look(t), "it is one gap, however often it is seen")
+	db.Exec(t, `ALTER PUBLICATION `+pub+` ADD TABLE outbox`)
+	open = db.look(t)
+	require.Len(t, open, 1)
+	require.False(t, open[0].Lasts())
+	require.Len(t, db.look(t), 1)
+
+	f := about(Preflight(t.Context(), db.DSN, db.cfg), codeGap)
+	require.NotNil(t, f)
+	require.Equal(t, preflight.Fail, f.Level)
+	require.Contains(t, f.Commands, "cdc-outbox repair")
+	require.NoError(t, db.ensure(t, false), "a gap is no reason not to start")
+}
+
+// Bug (stream): that a repair was due after `slot recreate`, `slot accept` or a slot made by hand was forgotten. Cost:
+// what lay before the new slot was missing from Kafka, and every view was green.
+func TestVersionsGapsWhileNothingRuns(t *testing.T) {
+	db := withGaps(t, setupTableDDL)
+	before := func() []gap.Gap {
+		r, err := LookBefore(t.Context(), db.DSN, db.cfg)
+		require.NoError(t, err)
+		require.NoError(t, r.Why)
+		return r.Gaps
+	}
+	require.Empty(t, before())
+	_, err := AcceptSlot(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, err)
+	require.Empty(t, before(), "a slot that is where it was left")
+	pub := identifier.Quote(db.cfg.Publication)
+	db.Exec(t, `ALTER PUBLICATION `+pub+` SET (publish = 'update')`)
+	db.Exec(t, `ALTER PUBLICATION `+pub+` SET (publish = 'insert')`)
+	require.Len(t, before(), 1)
+
+	left := db.slot(t).ConfirmedFlush
+	require.NoError(t, func() error { _, err := RecreateSlot(t.Context(), db.DSN, db.cfg); return err }())
+	open := before()
+	require.Len(t, open, 2)
+	require.Equal(t, gap.SlotRecreated, open[1].Cause)
+	require.Equal(t, left.String(), open[1].FromLSN)
+	require.Equal(t, db.slot(t).ConfirmedFlush.String(), open[1].ToLSN)
+
+	db.Exec(t, `SELECT pg_replication_slot_advance('`+db.cfg.Slot+`', pg_current_wal_lsn())`)
+	_, err = AcceptSlot(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, err)
+	open = before()
+	require.Len(t, open, 3)
+	require.Equal(t, gap.SlotAccepted, open[2].Cause)
+	require.Equal(t, open[1].ToLSN, open[2].FromLSN)
+
+	db.Exec(t, `SELECT pg_drop_replication_slot('`+db.cfg.Slot+`')`)
+	db.Exec(t, db.cfg.SlotDDL())
+	db.Exec(t, db.cfg.ForgetSQL())
+	open = before()
+	require.Len(t, open, 4, "a slot that was made by hand")
+	require.Equal(t, gap.SlotRemade, open[3].Cause)
+
+	_, err = Teardown(t.Context(), db.DSN, db.cfg, false)
+	require.NoError(t, err)
+	_, err = Run(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, err)
+	require.Empty(t, before(), "a later slot of the same name has an account of its own")
+}
