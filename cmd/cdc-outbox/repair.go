@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/app/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
@@ -75,7 +76,11 @@ could not be published; with --ghosts, 3 some were found, or the tables do not s
 			return a.repair(cmd.Context(), c, &o)
 		},
 	}
-	f := cmd.Flags()
+	o.define(cmd.Flags())
+	return cmd
+}
+
+func (o *repairFlags) define(f *pflag.FlagSet) {
 	f.BoolVar(&o.DryRun, "dry-run", false, "count what is missing and publish nothing")
 	f.BoolVar(&o.ghosts, "ghosts", false, "list events in the topics that have no row, and publish nothing")
 	f.StringVar(&o.since, "since", "", "look only at rows from this time on (RFC 3339)")
@@ -88,7 +93,6 @@ could not be published; with --ghosts, 3 some were found, or the tables do not s
 	f.IntVar(&o.Rate, "rate", 1000, "rows a second at most; 0 for no limit")
 	f.DurationVar(&o.Timeout, "timeout", time.Minute, "how long to wait for Kafka to take 500 rows")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
-	return cmd
 }
 
 func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) error {

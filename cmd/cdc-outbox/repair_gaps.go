@@ -18,7 +18,9 @@ const beforeGap = time.Hour
 
 // gapsToRepair returns the open gaps that a repair of the rows since then looks at as a whole. Without since it is
 // moved to before the first of them, unless a beginning is not known or rows have no time.
-func (a *app) gapsToRepair(ctx context.Context, c *config.Loaded, timestamp string, since *time.Time) ([]gap.Gap, error) {
+func (a *app) gapsToRepair(ctx context.Context, c *config.Loaded, timestamp string, since *time.Time) ([]gap.Gap,
+	error,
+) {
 	open, err := service.OpenGaps(ctx, c)
 	if err != nil || len(open) == 0 {
 		return nil, err
@@ -45,7 +47,9 @@ func (a *app) gapsToRepair(ctx context.Context, c *config.Loaded, timestamp stri
 }
 
 // settleGaps settles the gaps at which a repair has looked.
-func (a *app) settleGaps(ctx context.Context, c *config.Loaded, gaps []gap.Gap, r *replay.RepairReport, dry bool) error {
+func (a *app) settleGaps(ctx context.Context, c *config.Loaded, gaps []gap.Gap, r *replay.RepairReport,
+	dry bool,
+) error {
 	switch {
 	case len(gaps) == 0:
 		return nil
@@ -59,7 +63,8 @@ func (a *app) settleGaps(ctx context.Context, c *config.Loaded, gaps []gap.Gap, 
 		return err
 	}
 	for i := range gaps {
-		fmt.Fprintf(a.stderr, "Gap %d is settled: %d rows were not in Kafka, %d were published.\n", gaps[i].ID, r.Missing(),
+		fmt.Fprintf(a.stderr, "Gap %d is settled: %d rows were not in Kafka, %d were published.\n", gaps[i].ID,
+			r.Missing(),
 			r.Published)
 	}
 	return nil

@@ -183,7 +183,7 @@ func environmentLeads() bool {
 // ReachRemedy is what to do about a connection that failed before the server said a word.
 func ReachRemedy(host string, port uint16, err error) fault.Remedy {
 	if strings.Contains(err.Error(), "server refused TLS connection") { // pgconn has no value for it
-		return fault.Do("The server has no TLS: set ssl = on there. Only where nobody else can be between, set " +
+		return fault.Do("The server has no TLS: set ssl = on there. Only if no other host is between, set " +
 			"sslmode=disable in postgres.dsn, with require_auth=scram-sha-256 so that no server gets the password.")
 	}
 	return fault.Do("See whether the server runs and is reached from here.",

@@ -3,16 +3,20 @@ package service
 import (
 	"context"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 )
 
 // openGaps are the open gaps as of the last check that saw the table.
@@ -56,6 +60,15 @@ func (g *openGaps) take(r *setup.Running, log *zap.Logger) {
 	}
 }
 
+// finding is the alert's.
+func (g *openGaps) finding() alert.Finding {
+	open := g.list()
+	if len(open) == 0 {
+		return diagnose.Gaps("", time.Time{}, fault.Remedy{})
+	}
+	return diagnose.Gaps(gap.Summary(open), open[0].FoundAt, gap.Remedy(open))
+}
+
 func (g *openGaps) list() []gap.Gap {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,8 +90,8 @@ func (s *walService) lookBefore(ctx context.Context) {
 	}
 }
 
-// addGaps adds to a status the open gaps, as the server has them. Where it cannot be asked, they stay as the connector
-// has told them.
+// addGaps adds to a status the open gaps, as the server has them. If it cannot be asked, they stay as the connector has
+// reported them.
 func addGaps(ctx context.Context, c *config.Loaded, st *Status) {
 	desk := wiring.Gaps(c)
 	if desk.Table.Name.Name == "" {

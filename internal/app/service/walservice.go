@@ -76,7 +76,7 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 	var rules diagnose.Relay
 	mc.Judge = func(func(rule, subject string) alert.Level) []alert.Finding {
 		found := rules.Judge(s.connectorStatus().Account(), s.missing(), time.Now())
-		return append(found, standingFinding(s.stay, s.Config.Postgres.Slot), diagnose.Gaps(s.gaps.list()))
+		return append(found, standingFinding(s.stay, s.Config.Postgres.Slot), s.gaps.finding())
 	}
 	mc.Cause = func(slot *slotmonitor.Slot) alert.Cause {
 		if slot != nil {

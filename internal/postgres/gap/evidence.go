@@ -97,7 +97,8 @@ func (e Evidence) Hides(now Evidence) string {
 		case there && was.Link != r.Link && was.Link != "" && r.Link != "":
 			why = append(why, fmt.Sprintf("table %s was detached and attached again", name))
 		case !there && !slices.ContainsFunc(r.Entries, func(entry string) bool { return known[entry] }):
-			why = append(why, fmt.Sprintf("table %s is another one, or new, and entered the publication later, if at all",
+			why = append(why, fmt.Sprintf("table %s is another one, or new, and entered the publication later, if "+
+				"at all",
 				name))
 		}
 	}

@@ -19,9 +19,6 @@ const (
 	SlotAccepted       = "slot_accepted"       // by `slot accept`: something else had moved it
 )
 
-// none is the cause of the row that is not a gap.
-const none = "none"
-
 // Gap is a stretch of the log whose rows may be missing from Kafka.
 type Gap struct {
 	ID       int64      `json:"id"`
@@ -61,7 +58,8 @@ func (g *Gap) Sentence() string {
 			to += " (" + human.Time(*g.ToAt) + ")"
 		}
 	}
-	return fmt.Sprintf("Gap %d: events committed between %s and %s may be missing from Kafka: %s.", g.ID, from, to, g.What)
+	return fmt.Sprintf("Gap %d: events committed between %s and %s may be missing from Kafka: %s.", g.ID, from, to,
+		g.What)
 }
 
 // Summary says of the open gaps what may be missing.
@@ -85,7 +83,9 @@ func Remedy(open []Gap) fault.Remedy {
 	for i := range open {
 		ids = append(ids, fmt.Sprint(open[i].ID))
 	}
-	return fault.Do("Publish from the table what Kafka does not have: that settles the gap, also if nothing is missing. "+
+	return fault.Do("Publish from the table what Kafka does not have: that settles the gap, also if nothing is "+
+		"missing. "+
 		"Where the table does not have the rows any more, or the loss is accepted, dismiss it: `cdc-outbox repair "+
-		"--dismiss "+strings.Join(ids[:1], "")+" --reason \"...\"`.", "cdc-outbox repair --dry-run", "cdc-outbox repair")
+		"--dismiss "+strings.Join(ids[:1], "")+" --reason \"...\"`.", "cdc-outbox repair --dry-run",
+		"cdc-outbox repair")
 }

@@ -150,7 +150,8 @@ func (s *seen) plan(look mark, publication, hides string, starts bool) step {
 		st.gap = s.gapFrom(Unpublished, hides)
 	case remade:
 		st.write, st.evidence = true, true
-		st.gap = s.gapFrom(SlotRemade, "the slot, or what was remembered of it, no longer existed; the slot is another one now, or "+
+		st.gap = s.gapFrom(SlotRemade, "the slot, or what was remembered of it, no longer existed; the slot is "+
+			"another one now, or "+
 			"may have been moved")
 		st.gap.ToLSN, st.gap.ToAt = s.LSN, &s.Now
 	case differs != "":

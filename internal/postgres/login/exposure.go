@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// observer is told of exposed passwords.
+// observer receives the server and method of each exposed password.
 var observer atomic.Pointer[func(server, method string)]
 
 // Observe has f called each time that a server asks for a password over a connection that others can read, by a method

@@ -17,9 +17,11 @@ import (
 // Cost: an all-clear from the command to which every remedy about missing events points.
 func TestRowsThatPoliciesHideAreAnError(t *testing.T) {
 	db := testkit.Postgres(t)
-	db.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), created_at timestamptz DEFAULT now())`)
+	db.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+		created_at timestamptz DEFAULT now())`)
 	db.Exec(t, `INSERT INTO outbox DEFAULT VALUES`)
-	db.Exec(t, `CREATE ROLE `+identifier.Quote(db.Slot+"_r")+` LOGIN; GRANT SELECT ON outbox TO `+identifier.Quote(db.Slot+"_r"))
+	role := identifier.Quote(db.Slot + "_r")
+	db.Exec(t, `CREATE ROLE `+role+` LOGIN; GRANT SELECT ON outbox TO `+role)
 	dsn := strings.Replace(db.DSN, "//postgres", "//"+db.Slot+"_r", 1)
 	table := identifier.Table{Schema: "public", Name: "outbox"}
 	cfg := setup.Config{Objects: postgres.Objects{

@@ -84,7 +84,8 @@ func checkPublished(cfg Config, st state, t postgres.OutboxTable) []preflight.Fi
 	for _, child := range t.Children {
 		if _, in := p.Table(child); !in {
 			return fail(fmt.Sprintf("Table %s inherits from it and is not in %s.", child, cfg.PublicationSubject()),
-				"Queries of the outbox return its rows, and the stream does not have them. A table that inherits enters "+
+				"Queries of the outbox return its rows, and the stream does not have them. A table that inherits "+
+					"enters "+
 					"a publication only by a command of its own.",
 				fault.Do("Add it, and each later one in the transaction that creates it. A partitioned table does not "+
 					"need that.", fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE ONLY %s;", pub, child.SQL())).

@@ -76,7 +76,10 @@ func TestVersionsHarmlessChangesOpenNoGap(t *testing.T) {
 	pub, role := identifier.Quote(db.cfg.Publication), identifier.Quote(db.cfg.Slot+"_role")
 	db.Exec(t, "CREATE ROLE "+role)
 	t.Cleanup(func() {
-		for _, sql := range []string{"REASSIGN OWNED BY " + role + " TO current_user", "DROP OWNED BY " + role, "DROP ROLE " + role} {
+		for _, sql := range []string{
+			"REASSIGN OWNED BY " + role + " TO current_user", "DROP OWNED BY " + role,
+			"DROP ROLE " + role,
+		} {
 			_, err := db.conn.Exec(context.Background(), sql)
 			require.NoError(t, err)
 		}
@@ -96,7 +99,8 @@ func TestVersionsHarmlessChangesOpenNoGap(t *testing.T) {
 		`ALTER TABLE outbox DISABLE ROW LEVEL SECURITY`,
 		`GRANT SELECT ON outbox TO ` + role, `REVOKE SELECT ON outbox FROM ` + role,
 		`COMMENT ON TABLE outbox IS 'events'`, `COMMENT ON PUBLICATION ` + pub + ` IS 'the outbox'`,
-		`GRANT CREATE ON SCHEMA public TO ` + role, `GRANT CREATE ON DATABASE ` + identifier.Quote(db.Name) + ` TO ` + role,
+		`GRANT CREATE ON SCHEMA public TO ` + role,
+		`GRANT CREATE ON DATABASE ` + identifier.Quote(db.Name) + ` TO ` + role,
 		`ALTER TABLE outbox OWNER TO ` + role, `ALTER PUBLICATION ` + pub + ` OWNER TO ` + role,
 		`CREATE TABLE other (id int)`, `ALTER PUBLICATION ` + pub + ` ADD TABLE other`, // of another service
 		`ALTER PUBLICATION ` + pub + ` DROP TABLE other`, `ALTER PUBLICATION ` + pub + ` SET TABLE outbox`,

@@ -42,8 +42,8 @@ func planGaps(cfg Config, st state) (steps []Step) {
 	if !st.Gaps.Exists {
 		steps = append(steps, Step{
 			SQL: statetables.GapsDDL(t),
-			Why: "Keeps what made the stream incomplete, a publication that was changed or a slot that was lost, until " +
-				"it is settled.",
+			Why: "Keeps what made the stream incomplete, a publication that was changed or a slot that was lost, " +
+				"until it is settled.",
 		})
 	}
 	if cfg.Role != "" && !st.Gaps.Granted {
@@ -68,12 +68,14 @@ func checkGaps(cfg Config, st state) []preflight.Finding {
 		return nil
 	case cfg.Gaps().Name == "":
 		return []preflight.Finding{
-			preflight.Fine("postgres.checkpoint", "It is off, as configured, so gaps in the stream are kept nowhere either."),
+			preflight.Fine("postgres.checkpoint", "It is off, as configured, so gaps in the stream are kept nowhere "+
+				"either."),
 		}
 	case !st.Gaps.Exists:
 		return []preflight.Finding{{
-			Level: preflight.Warn, Subject: subject, Found: "It does not exist, so gaps in the stream are kept nowhere.",
-			Why: why, Remedy: "Create it, then restart the connector.", Commands: []string{"cdc-outbox setup"},
+			Level: preflight.Warn, Subject: subject,
+			Found: "It does not exist, so gaps in the stream are kept nowhere.",
+			Why:   why, Remedy: "Create it, then restart the connector.", Commands: []string{"cdc-outbox setup"},
 		}}
 	case !st.Gaps.Usable:
 		return []preflight.Finding{{
@@ -179,7 +181,8 @@ func movedHow(before, now SlotReport, cause string) string {
 	case cause == gap.SlotAdvanced:
 		return "the slot was moved by `cdc-outbox slot advance`"
 	case other:
-		return fmt.Sprintf("the slot was accepted on another cluster, system identifier %s, before %s, whose positions "+
+		return fmt.Sprintf("the slot was accepted on another cluster, system identifier %s, before %s, whose "+
+			"positions "+
 			"the first one is of", now.SystemID, before.RememberedID)
 	case before.Remembered == "" || now.info.ConfirmedFlush > kept:
 		return "the slot was accepted beyond the last confirmed position"

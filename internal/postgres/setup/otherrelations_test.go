@@ -51,7 +51,8 @@ func TestRowSecurityIsNamed(t *testing.T) {
 	db.Exec(t, `ALTER TABLE outbox ENABLE ROW LEVEL SECURITY`)
 	db.Exec(t, `CREATE ROLE `+role+` LOGIN REPLICATION`)
 	db.Exec(t, `GRANT SELECT ON outbox TO `+role)
-	f := about(Preflight(t.Context(), strings.Replace(db.DSN, "//postgres", "//"+db.cfg.Slot+"_sees", 1), db.cfg), codeRowSecurity)
+	f := about(Preflight(t.Context(), strings.Replace(db.DSN, "//postgres", "//"+db.cfg.Slot+"_sees", 1), db.cfg),
+		codeRowSecurity)
 	require.NotNil(t, f)
 	require.Equal(t, preflight.Warn, f.Level)
 	require.Contains(t, f.Commands[0], "BYPASSRLS")

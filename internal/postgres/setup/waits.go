@@ -63,7 +63,7 @@ func lockHolder(ctx context.Context, s servers, cfg Config) (h holder, ok bool) 
 	var seconds float64
 	err := s.QueryRow(ctx, holderSQL, lockKey(cfg)).Scan(&h.pid, &h.role, &application, &waits, &seconds)
 	if err != nil {
-		return h, false //nolint:nilerr // not known, as documented
+		return h, false
 	}
 	session := fmt.Sprintf("the session with pid %d (role %q, application %q)", h.pid, h.role, application)
 	if seconds >= 0 {

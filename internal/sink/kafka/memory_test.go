@@ -24,8 +24,8 @@ var (
 	ports  atomic.Int32
 )
 
-// inBubble runs a test in a bubble, except with zstd, whose decoders belong to the bubble that made them, see memory. In
-// real time its retries take seconds, so unit tests leave it out.
+// inBubble runs a test in a bubble, except with zstd, whose decoders belong to the bubble that made them, see memory.
+// In real time its retries take seconds, so unit tests leave it out.
 func inBubble(t *testing.T, compression string, test func(t *testing.T)) {
 	t.Helper()
 	switch {

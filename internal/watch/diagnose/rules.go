@@ -9,7 +9,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
@@ -76,14 +75,14 @@ func unconfirmed(st relay.Account) alert.Finding {
 	return f
 }
 
-// Gaps judges the open gaps. It lasts until they are settled, whatever the stream does meanwhile.
-func Gaps(open []gap.Gap) alert.Finding {
+// Gaps is the finding about the open gaps of the stream, the first of which was found at since. It lasts until they are
+// settled, whatever the stream does meanwhile. Without a summary, there is none.
+func Gaps(summary string, since time.Time, next fault.Remedy) alert.Finding {
 	f := alert.Finding{Alert: EventsMayBeMissing}
-	if len(open) == 0 {
+	if summary == "" {
 		return f
 	}
-	next, since := gap.Remedy(open), open[0].FoundAt
-	f.Level, f.Sentence = alert.Critical, gap.Summary(open)
+	f.Level, f.Sentence = alert.Critical, summary
 	f.Cause = alert.Cause{
 		Code: EventsMayBeMissing, Sentence: f.Sentence, Since: &since, Next: next.Next, Commands: next.Commands,
 	}

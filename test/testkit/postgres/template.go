@@ -87,7 +87,7 @@ func (s *Server) initdb(home string) error {
 	return nil
 }
 
-// identify gives a copy of the template a system identifier of its own, as initdb does. It stands at the beginning of
+// identify gives a copy of the template a system identifier of its own, as initdb does. It is at the beginning of
 // the control file, whose checksum follows its other fields (src/include/catalog/pg_control.h), and in the header of
 // the first page of each segment of the WAL (XLogLongPageHeaderData in src/include/access/xlog_internal.h).
 func (s *Server) identify() error {
