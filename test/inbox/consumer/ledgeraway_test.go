@@ -31,7 +31,9 @@ func TestALedgerThatCannotBeUsedIsNotTheRecordsFault(t *testing.T) {
 		conns       int32 // taken from a pool of one
 		forward     bool
 	}{
-		"no table": {table: "none", spoil: "SELECT 1", mend: ledgerDDL(t, "none"), says: `relation "none" does not exist`},
+		"no table": {
+			table: "none", spoil: "SELECT 1", mend: ledgerDDL(t, "none"), says: `relation "none" does not exist`,
+		},
 		"no table, Forward": {
 			table: "absent", spoil: "SELECT 1", mend: ledgerDDL(t, "absent"), forward: true,
 			says: `relation "absent" does not exist`,

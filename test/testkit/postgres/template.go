@@ -63,13 +63,13 @@ func forgetStatistics(data string) error {
 
 // templateName changes with all that the data depends on, so also when the package of the server is updated.
 func (s *Server) templateName() (string, error) {
-	binary := filepath.Join(s.bin.Dir, "initdb")
-	st, err := os.Stat(binary)
+	initdb := filepath.Join(s.bin.Dir, "initdb")
+	st, err := os.Stat(initdb)
 	if err != nil {
 		return "", err
 	}
 	h := fnv.New64a()
-	fmt.Fprint(h, "without statistics", binary, st.Size(), st.ModTime().UnixNano(), s.who)
+	fmt.Fprint(h, "without statistics", initdb, st.Size(), st.ModTime().UnixNano(), s.who)
 	return fmt.Sprintf("%s-%016x-%d", s.bin.Version, h.Sum64(), s.opts.WALSegment), nil
 }
 

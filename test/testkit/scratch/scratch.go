@@ -39,8 +39,8 @@ func NewDir(name string) (*Dir, error) {
 	return newDir(base, name)
 }
 
-// EnvMemory names a directory in memory for the data of servers, such as /dev/shm: they make and remove a thousand files
-// each, which costs a file system on a disk as much CPU time as the tests themselves.
+// EnvMemory names a directory in memory for the data of servers, such as /dev/shm: they make and remove a thousand
+// files each, which costs a file system on a disk as much CPU time as the tests themselves.
 const EnvMemory = "CDC_OUTBOX_TEST_MEMORY"
 
 var sweepMemoryOnce sync.Once
