@@ -19,7 +19,7 @@ import (
 // An error of the ledger or of its connection is never the record's: the partition waits and says why, whatever
 // "SELECT 1" answers.
 //
-// Bug (inbox): Whose fault a failure is was guessed by a ping. Cost: with the ledger's table missing, a privilege
+// Bug (letters): Whose fault a failure is was guessed by a ping. Cost: with the ledger's table missing, a privilege
 // missing, a read-only database or a small pool every event went to the dead-letter topic, while Ready returned nil.
 func TestALedgerThatCannotBeUsedIsNotTheRecordsFault(t *testing.T) {
 	t.Parallel()
@@ -115,7 +115,7 @@ func TestALedgerThatCannotBeUsedIsNotTheRecordsFault(t *testing.T) {
 
 // Several letters in a row with one cause are hardly the records' fault.
 //
-// Bug (inbox): A failure that met every record was taken for the fault of each. Cost: within an hour a missing column
+// Bug (letters): A failure that met every record was taken for the fault of each. Cost: within an hour a missing column
 // emptied a topic into the dead-letter topic, while Ready returned nil.
 func TestLettersWithOneCausePauseThePartition(t *testing.T) {
 	t.Parallel()
