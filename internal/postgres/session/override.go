@@ -62,7 +62,7 @@ func values(settings map[string]string) string {
 // to other applications: there nothing is set, and Limits finds what remains.
 func Override(ctx context.Context, conn *pgconn.PgConn) error {
 	where := " AND s.source OPERATOR(pg_catalog.<>) 'client' AND " + ownBackend(conn)
-	_, err := conn.Exec(ctx, pin(conn)+"; SELECT "+overrides(Ordinary(), where)).ReadAll()
+	_, err := conn.Exec(ctx, "SELECT "+pin(conn)+", "+overrides(Ordinary(), where)).ReadAll()
 	return err
 }
 
@@ -73,12 +73,13 @@ const SearchPath = "pg_catalog"
 
 // Pin sets the search path of a session that Override is not for. It does nothing to a backend that a pooler lends out.
 func Pin(ctx context.Context, conn *pgconn.PgConn) error {
-	_, err := conn.Exec(ctx, pin(conn)).ReadAll()
+	_, err := conn.Exec(ctx, "SELECT "+pin(conn)).ReadAll()
 	return err
 }
 
+// pin is a scalar subquery.
 func pin(conn *pgconn.PgConn) string {
-	return "SELECT pg_catalog.set_config('search_path', '" + SearchPath + "', false) WHERE " + ownBackend(conn)
+	return "(SELECT pg_catalog.set_config('search_path', '" + SearchPath + "', false) WHERE " + ownBackend(conn) + ")"
 }
 
 // ownBackend is true if the backend that answers is the backend that took the login.

@@ -322,7 +322,7 @@ var mutants = []mutant{
 	},
 	{
 		"read a position that may still change", "internal/sink/kafka/wire/offsetfetch.go",
-		"	req = append(req, 0, 1, 0)         // tagged fields of the topic, require_stable, tagged fields",
+		"	req = append(req, 0, flag(stable), 0) // tagged fields of the topic, require_stable, tagged fields",
 		"	req = append(req, 0, 0, 0)", "", "",
 	},
 }

@@ -253,7 +253,7 @@ func (p *parser) parenthesis() (expr, error) {
 	}
 	raw := p.sql[from:p.tokens[to][0]]
 	switch {
-	case strings.Contains(raw, "pg_settings"):
+	case strings.Contains(raw, "pg_settings"), strings.Contains(raw, "set_config("):
 		p.at = to + 1
 		return settings(raw), nil
 	case strings.Contains(raw, "string_agg"):

@@ -146,6 +146,7 @@ var (
 		`[-+*/=<>(),.;\[\]]`)
 	parameterTypes = regexp.MustCompile(`\$(\d+)::(\w+)`)
 	spaces         = regexp.MustCompile(`\s+`)
+	operators      = regexp.MustCompile(`OPERATOR\(pg_catalog\.([^)]+)\)`)
 )
 
 type parser struct {
@@ -155,6 +156,7 @@ type parser struct {
 }
 
 func parse(sql string) (*statement, error) {
+	sql = operators.ReplaceAllString(sql, "$1")
 	p := &parser{sql: sql, tokens: tokens.FindAllStringIndex(sql, -1)}
 	var st *statement
 	var err error
