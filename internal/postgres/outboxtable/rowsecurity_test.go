@@ -41,5 +41,6 @@ func TestRowsThatPoliciesHideAreAnError(t *testing.T) {
 	require.NoError(t, err)
 	defer postgres.CloseConn(conn)
 	var n int
-	require.ErrorContains(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM outbox`).Scan(&n), "row-level security")
+	err = conn.QueryRow(t.Context(), `SELECT count(*) FROM public.outbox`).Scan(&n)
+	require.ErrorContains(t, err, "row-level security")
 }
