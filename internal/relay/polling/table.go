@@ -121,7 +121,7 @@ func lookupTable(ctx context.Context, conn *pgx.Conn, t identifier.Table, s *Set
 			return st, nil
 		}
 	}
-	if !st.MaySelect {
+	if !st.MaySelect || st.Filtered { // a read fails
 		return st, nil
 	}
 	st.plan, err = explain(ctx, conn, t, s)

@@ -173,7 +173,10 @@ func (a *auditor) openLedger(ctx context.Context, l Ledger) (b *ledgerConn, err 
 			return nil, err
 		}
 	}
-	_, err = b.finder.Exec(ctx, "SELECT consumer, event_id, status, claimed_at, completed_at FROM "+l.Table+" LIMIT 0")
+	if b.table, err = qualified(ctx, b.finder, l.Table); err == nil {
+		_, err = b.finder.Exec(ctx, "SELECT consumer, event_id, status, claimed_at, completed_at FROM "+b.table+" " +
+			"LIMIT 0")
+	}
 	if err == nil {
 		return b, nil
 	}
@@ -187,6 +190,21 @@ func (a *auditor) openLedger(ctx context.Context, l Ledger) (b *ledgerConn, err 
 		}
 	}
 	return nil, postgres.QueryFault("ledger of "+l.Consumer, err)
+}
+
+// qualified looks a table up by the search path of the role and the database, as package inbox does, and gives it its
+// schema: this session has a path of its own. A table that is not found keeps its name.
+func qualified(ctx context.Context, conn *pgx.Conn, table string) (name string, err error) {
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL search_path = DEFAULT"); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT coalesce((SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)
+			FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+			WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass($1::pg_catalog.text)), $1::pg_catalog.text)`,
+			table).Scan(&name)
+	})
+	return name, err
 }
 
 func (b *ledgerConn) close() {
