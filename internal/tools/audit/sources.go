@@ -174,7 +174,7 @@ func (a *auditor) openLedger(ctx context.Context, l Ledger) (b *ledgerConn, err 
 		}
 	}
 	if b.table, err = qualified(ctx, b.finder, l.Table); err == nil {
-		_, err = b.finder.Exec(ctx, "SELECT consumer, event_id, status, claimed_at, completed_at FROM "+b.table+" " +
+		_, err = b.finder.Exec(ctx, "SELECT consumer, event_id, status, claimed_at, completed_at FROM "+b.table+" "+
 			"LIMIT 0")
 	}
 	if err == nil {
