@@ -123,7 +123,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 	if err != nil {
 		return err
 	}
-	gaps, err := a.gapsToRepair(ctx, c, db.Admin.Columns.Timestamp, &since)
+	gaps, err := a.gapsToRepair(ctx, c, db, &since)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
@@ -18,16 +19,20 @@ const beforeGap = time.Hour
 
 // gapsToRepair returns the open gaps that a repair of the rows since then looks at as a whole. Without since it is
 // moved to before the first of them, unless a beginning is not known or rows have no time.
-func (a *app) gapsToRepair(ctx context.Context, c *config.Loaded, timestamp string, since *time.Time) ([]gap.Gap,
-	error,
-) {
+func (a *app) gapsToRepair(
+	ctx context.Context, c *config.Loaded, db wiring.Target, since *time.Time,
+) ([]gap.Gap, error) {
 	open, err := service.OpenGaps(ctx, c)
 	if err != nil || len(open) == 0 {
 		return nil, err
 	}
+	timed, err := service.RowsHaveTimes(ctx, db)
+	if err != nil {
+		return nil, err
+	}
 	given := *since
 	var covered []gap.Gap
-	first, known := time.Time{}, timestamp != ""
+	first, known := time.Time{}, timed
 	for i := range open {
 		g := &open[i]
 		fmt.Fprintln(a.stderr, fault.Printable(g.Sentence()))
@@ -64,8 +69,7 @@ func (a *app) settleGaps(ctx context.Context, c *config.Loaded, gaps []gap.Gap, 
 	}
 	for i := range gaps {
 		fmt.Fprintf(a.stderr, "Gap %d is settled: %d rows were not in Kafka, %d were published.\n", gaps[i].ID,
-			r.Missing(),
-			r.Published)
+			r.Missing(), r.Published)
 	}
 	return nil
 }

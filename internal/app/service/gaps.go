@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
@@ -105,6 +106,22 @@ func addGaps(ctx context.Context, c *config.Loaded, st *Status) {
 // OpenGaps lists the open gaps of the slot, the oldest first.
 func OpenGaps(ctx context.Context, c *config.Loaded) ([]gap.Gap, error) {
 	return wiring.Gaps(c).Open(ctx)
+}
+
+// RowsHaveTimes reports whether every table has the column of the timestamp, by which rows are chosen.
+func RowsHaveTimes(ctx context.Context, db wiring.Target) (bool, error) {
+	for _, table := range db.Admin.Tables {
+		rows, err := outboxtable.Open(ctx, db.DSN, db.Admin, table, outboxtable.Filter{})
+		if err != nil {
+			return false, err
+		}
+		timed := rows.Timed()
+		rows.Close()
+		if !timed {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // SettleGaps settles gaps by a repair that has looked at all of their rows.
