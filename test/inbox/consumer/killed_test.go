@@ -124,8 +124,8 @@ func TestKilledConsumerProcess(t *testing.T) {
 	steps := map[inbox.Strategy][]string{
 		inbox.Insert: {"begin", `INSERT INTO "processed_events"`, "INSERT INTO effects", "commit"},
 		inbox.Advisory: {
-			"begin", "SELECT pg_catalog.pg_try_advisory_xact_lock", `INSERT INTO "processed_events"`, "INSERT INTO effects",
-			`UPDATE "processed_events"`, "commit",
+			"begin", "SELECT pg_catalog.pg_try_advisory_xact_lock", `INSERT INTO "processed_events"`,
+			"INSERT INTO effects", `UPDATE "processed_events"`, "commit",
 		},
 	}
 	for strategy, names := range steps {
