@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -176,10 +177,19 @@ func (c *Client) Count(ctx context.Context, topics ...string) (int64, error) {
 	return n, nil
 }
 
+// ends asks again while a partition elects its leader, as one does that was created a moment ago.
 func (c *Client) ends(ctx context.Context, topics []string) (map[string]map[int32]int64, error) {
-	listed, err := c.admin.ListEndOffsets(ctx, topics...)
-	if err == nil {
-		err = listed.Error()
+	var listed kadm.ListedOffsets
+	ask := func() (err error) {
+		if listed, err = c.admin.ListEndOffsets(ctx, topics...); err == nil {
+			err = listed.Error()
+		}
+		return err
+	}
+	err := ask()
+	for tries := 0; tries < 300 && errors.Is(err, kerr.LeaderNotAvailable) && ctx.Err() == nil; tries++ {
+		time.Sleep(100 * time.Millisecond)
+		err = ask()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list end offsets: %w", err)
