@@ -6,8 +6,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
