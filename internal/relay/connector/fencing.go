@@ -6,7 +6,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
@@ -93,11 +92,6 @@ func (r *reader) begin(ctx context.Context, s stream, id replication.Identity) (
 	}
 	if err == nil {
 		err = r.compareWith(ctx, s, id, stored)
-	}
-	if err != nil && fault.KindOf(err) == fault.Retry {
-		if lost := s.Holds(ctx); lost != nil { // the session has ended: its reason says more
-			err = lost
-		}
 	}
 	if err == nil {
 		stored, found, err = c.producer.Begin(ctx, owner)

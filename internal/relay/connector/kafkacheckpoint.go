@@ -56,8 +56,9 @@ func (r *reader) compareWith(ctx context.Context, s stream, id replication.Ident
 		Published: stored.Mark.Published, At: stored.Mark.At,
 	})
 	err := s.Compare(ctx, mark, fmt.Sprintf("Kafka's group %q", c.group(id.SystemID)))
-	if fault.KindOf(err) == fault.Operator {
-		// The server was looked at before Kafka, and an instance that had the slot in between has published since.
+	if err != nil {
+		// The server was looked at before Kafka: an instance that had the slot in between has published since, or the
+		// session has ended, and the stream has the reason.
 		if lost := s.Holds(ctx); lost != nil {
 			return lost
 		}
