@@ -8,6 +8,9 @@ import (
 // assignment is a line of an environment file, a shell script of exports, or `env`.
 var assignment = regexp.MustCompile(`^(?:export\s+)?([A-Z][A-Z0-9_]*)=(.*)$`)
 
+// notInVariables matches the characters of an option's name that a variable's name does not have.
+var notInVariables = regexp.MustCompile(`[^A-Za-z0-9]`)
+
 // fromEnvironment reads Debezium Server's options from environment variables, whose names MicroProfile Config makes
 // from the options' names: upper case, with _ for every other character. Transformations and predicates keep the names
 // that their lists have.
@@ -26,7 +29,7 @@ func fromEnvironment(text []byte) []entry {
 				continue
 			}
 			for _, alias := range list(e.value) {
-				folded := kind + "." + strings.ToLower(regexp.MustCompile(`[^A-Za-z0-9]`).ReplaceAllString(alias, "."))
+				folded := kind + "." + strings.ToLower(notInVariables.ReplaceAllString(alias, "."))
 				for i := range all {
 					if option, ok := strings.CutPrefix(all[i].name, folded+"."); ok {
 						all[i].name = kind + "." + alias + "." + option

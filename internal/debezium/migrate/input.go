@@ -88,15 +88,10 @@ func parseForm(text []byte) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	begins := func(prefix string) bool {
-		return slices.ContainsFunc(entries, func(e entry) bool {
-			return strings.HasPrefix(strings.TrimPrefix(e.name, "export "), prefix)
-		})
-	}
 	switch {
-	case begins("debezium."):
+	case slices.ContainsFunc(entries, func(e entry) bool { return strings.HasPrefix(e.name, "debezium.") }):
 		return serverInput(entries), nil
-	case begins("DEBEZIUM_") || exported.Match(text):
+	case environmentFile.Match(text):
 		return serverInput(fromEnvironment(text)), nil
 	}
 	in := &Input{Form: ConnectProperties}
@@ -108,10 +103,10 @@ func parseForm(text []byte) (*Input, error) {
 
 // Forms that their first line, or one of their lines, shows.
 var (
-	shellScript   = regexp.MustCompile(`(?m)^(#!|\s*(sudo |docker exec \S+ )?(curl|https?|kubectl|kafka-connect)\s)`)
-	ksqlStatement = regexp.MustCompile(`(?mi)^\s*CREATE\s+(SOURCE|SINK)\s+CONNECTOR\b`)
-	yamlDocument  = regexp.MustCompile(`(?m)^(---|(apiVersion|kind|spec|services|debezium|quarkus):[^=]*$)`)
-	exported      = regexp.MustCompile(`(?m)^\s*export\s+DEBEZIUM_`)
+	shellScript     = regexp.MustCompile(`(?m)^(#!|\s*(sudo |docker exec \S+ )?(curl|https?|kubectl|kafka-connect)\s)`)
+	ksqlStatement   = regexp.MustCompile(`(?mi)^\s*CREATE\s+(SOURCE|SINK)\s+CONNECTOR\b`)
+	yamlDocument    = regexp.MustCompile(`(?m)^(---|(apiVersion|kind|spec|services|debezium|quarkus):[^=]*$)`)
+	environmentFile = regexp.MustCompile(`(?m)^\s*(export\s+)?DEBEZIUM_`)
 )
 
 // Worker adds the defaults that a Connect worker's properties give its connectors: converters, brokers and how to reach

@@ -2,7 +2,6 @@ package gap
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
@@ -79,13 +78,8 @@ func Remedy(open []Gap) fault.Remedy {
 				"settles the gap.", "cdc-outbox check", "cdc-outbox repair")
 		}
 	}
-	ids := make([]string, 0, len(open))
-	for i := range open {
-		ids = append(ids, fmt.Sprint(open[i].ID))
-	}
-	return fault.Do("Publish from the table what Kafka does not have: that settles the gap, also if nothing is "+
-		"missing. "+
-		"Where the table does not have the rows any more, or the loss is accepted, dismiss it: `cdc-outbox repair "+
-		"--dismiss "+strings.Join(ids[:1], "")+" --reason \"...\"`.", "cdc-outbox repair --dry-run",
-		"cdc-outbox repair")
+	return fault.Do(fmt.Sprintf("Publish from the table what Kafka does not have: that settles the gap, also if "+
+		"nothing is missing. Where the table does not have the rows any more, or the loss is accepted, dismiss it: "+
+		"`cdc-outbox repair --dismiss %d --reason \"...\"`.", open[0].ID),
+		"cdc-outbox repair --dry-run", "cdc-outbox repair")
 }

@@ -45,13 +45,6 @@ func (t Table) Open(ctx context.Context, q postgres.Querier) ([]Gap, error) {
 	return t.list(ctx, q, t.openSQL("$1::text"))
 }
 
-// Latest lists the open gaps and the last twenty that were settled, the latest last.
-func (t Table) Latest(ctx context.Context, q postgres.Querier) ([]Gap, error) {
-	return t.list(ctx, q, fmt.Sprintf(`(SELECT coalesce(jsonb_agg(%s ORDER BY id), '[]') FROM (SELECT * FROM %s
-		WHERE slot = $1::text AND cause <> 'none' ORDER BY settled_at IS NULL DESC, id DESC LIMIT %d) AS g)`,
-		columns, t.Name.SQL(), maxOpen))
-}
-
 func (t Table) list(ctx context.Context, q postgres.Querier, subquery string) (all []Gap, err error) {
 	if t.Name.Name == "" {
 		return nil, nil

@@ -182,8 +182,7 @@ func movedHow(before, now SlotReport, cause string) string {
 		return "the slot was moved by `cdc-outbox slot advance`"
 	case other:
 		return fmt.Sprintf("the slot was accepted on another cluster, system identifier %s, before %s, whose "+
-			"positions "+
-			"the first one is of", now.SystemID, before.RememberedID)
+			"positions the first one is of", now.SystemID, before.RememberedID)
 	case before.Remembered == "" || now.info.ConfirmedFlush > kept:
 		return "the slot was accepted beyond the last confirmed position"
 	}
