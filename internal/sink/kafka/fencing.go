@@ -47,16 +47,24 @@ func (p *Producer) Begin(ctx context.Context, owner Owner) (Stored, bool, error)
 	}
 	o.wanted = true
 	defer func() { o.wanted = false }()
-	poke(o.wake)
-	for !o.begun {
-		if p.over {
-			return Stored{}, false, p.ending()
-		}
-		if err := p.await(ctx); err != nil {
-			return Stored{}, false, err
-		}
+	if err := awaitStep(ctx, p, &o.begun); err != nil {
+		return Stored{}, false, err
 	}
 	return o.stored, o.found, nil
+}
+
+// awaitStep wakes the goroutine of the ownership and waits, with p.mu held, until a step of it is done.
+func awaitStep(ctx context.Context, p *Producer, done *bool) error {
+	poke(p.own.wake)
+	for !*done {
+		if p.over {
+			return p.ending()
+		}
+		if err := p.await(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fence is the step for Begin.

@@ -36,14 +36,8 @@ func (p *Producer) Latest(ctx context.Context, owner Owner) (Stored, bool, error
 	l := &look{}
 	o.looking = l
 	defer func() { o.looking = nil }()
-	poke(o.wake)
-	for !l.done {
-		if p.over {
-			return Stored{}, false, p.ending()
-		}
-		if err := p.await(ctx); err != nil {
-			return Stored{}, false, err
-		}
+	if err := awaitStep(ctx, p, &l.done); err != nil {
+		return Stored{}, false, err
 	}
 	return l.stored, l.found, l.err
 }
