@@ -206,6 +206,9 @@ func TestRenewalWaitsForItsTurn(t *testing.T) {
 		key, id = next()
 		require.Equal(t, int(protocol.SaslAuthenticate), key)
 		answer(id, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x0b, 0xb8) // for 3 s: the first request is in time
+		key, id = next()
+		require.Equal(t, int(protocol.Metadata), key)
+		answer(id, make([]byte, 12)...) // no brokers, no topics
 		w := <-dialed
 		c, err := newConn(w, &cfg)
 		require.NoError(t, err)

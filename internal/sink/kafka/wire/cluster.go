@@ -42,6 +42,9 @@ type Cluster struct {
 	// Answers remembers when each broker answered last, so that a broker that hangs is not mistaken for a listener
 	// of another protocol. Default: a memory of the cluster's own.
 	Answers *Answers
+
+	// Identity is the cluster of every connection. Default: one of this value's copies from here on.
+	Identity *Identity
 }
 
 // SASL is how to authenticate towards the brokers.
@@ -66,6 +69,9 @@ func (c *Cluster) SetDefaults() {
 	c.DialTimeout = cmp.Or(c.DialTimeout, 10*time.Second)
 	if c.Answers == nil {
 		c.Answers = &Answers{}
+	}
+	if c.Identity == nil {
+		c.Identity = &Identity{}
 	}
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{}).DialContext

@@ -35,7 +35,7 @@ type DialError struct {
 
 func (e *DialError) Unwrap() error { return e.err }
 
-// Dial connects to a broker: TCP, TLS, ApiVersions, SASL. All errors are *DialError.
+// Dial connects to a broker: TCP, TLS, ApiVersions, SASL, and the cluster's id. All errors are *DialError.
 func Dial(ctx context.Context, c *Cluster, addr string) (_ *Conn, err error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, c.DialTimeout)
@@ -81,6 +81,9 @@ func Dial(ctx context.Context, c *Cluster, addr string) (_ *Conn, err error) {
 		}); err != nil {
 			return nil, err
 		}
+	}
+	if err := w.identify(c); err != nil {
+		return nil, err
 	}
 	w.opening = false
 	return w, nil
