@@ -8,10 +8,13 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// Kafka takes the producer's settings from the configuration.
+// Kafka takes the producer's settings from the configuration. Readers and producers of one value use one cluster.
 func Kafka(c *config.Loaded) (kafka.Config, error) {
 	k := kafka.Config{
-		Cluster: wire.Cluster{Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID}, Compression: c.Kafka.Compression,
+		Cluster: wire.Cluster{
+			Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID, Identity: &wire.Identity{},
+		},
+		Compression:     c.Kafka.Compression,
 		KeepTimestamps:  c.Router.Preset == config.PresetDebezium, // its records are Debezium's, byte for byte
 		TimestampColumn: c.Router.Roles().Timestamp,
 	}

@@ -20,6 +20,8 @@ type Evidence struct {
 	All         bool   `json:"all"` // FOR ALL TABLES
 
 	Relations map[string]Relation `json:"relations"` // by oid: the outbox tables and all below them
+
+	Kafka string `json:"kafka,omitempty"` // id of the cluster that is published to; empty: not known yet
 }
 
 // Relation is a table that may hold rows of the outbox.
@@ -112,6 +114,7 @@ func (e Evidence) Hides(now Evidence) string {
 // same reports whether nothing at all differs.
 func (e Evidence) same(now Evidence) bool {
 	return e.Publication == now.Publication && e.Version == now.Version && e.Owner == now.Owner && e.All == now.All &&
+		e.Kafka == now.Kafka &&
 		maps.EqualFunc(e.Relations, now.Relations, func(a, b Relation) bool {
 			return a.Name == b.Name && a.Link == b.Link && slices.Equal(a.Entries, b.Entries)
 		})

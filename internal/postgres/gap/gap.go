@@ -16,6 +16,7 @@ const (
 	SlotRecreated      = "slot_recreated"      // by `slot recreate`
 	SlotAdvanced       = "slot_advanced"       // by `slot advance`
 	SlotAccepted       = "slot_accepted"       // by `slot accept`: something else had moved it
+	KafkaReplaced      = "kafka_replaced"      // another Kafka cluster answers
 )
 
 // Gap is a stretch of the log whose rows may be missing from Kafka.

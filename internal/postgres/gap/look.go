@@ -99,7 +99,14 @@ func (t Table) see(ctx context.Context, conn *pgx.Conn) (s seen, err error) {
 	if err != nil {
 		return s, err
 	}
-	return s, json.Unmarshal(text, &s)
+	if err = json.Unmarshal(text, &s); err != nil {
+		return s, err
+	}
+	s.Evidence.Kafka = t.Kafka
+	if t.Kafka == "" && s.Whole != nil {
+		s.Evidence.Kafka = s.Whole.Evidence.Kafka
+	}
+	return s, nil
 }
 
 // major is the server's major version, 0 where it does not say.
@@ -126,14 +133,23 @@ type step struct {
 // plan is pure. The account goes on only while nothing hides rows.
 func (s *seen) plan(look mark, publication, hides string, starts bool) step {
 	w := s.Whole
+	st := step{}
 	if w == nil || w.SystemID != s.SystemID {
-		return step{write: true, evidence: true, from: &look, mark: look}
+		st = step{write: true, evidence: true, from: &look, mark: look}
+	}
+	if w != nil && w.Evidence.Kafka != "" && w.Evidence.Kafka != s.Evidence.Kafka {
+		if !st.write {
+			st = step{write: true, evidence: true, mark: w.Mark}
+		}
+		st.gap = s.lostKafka()
+	}
+	if st.write {
+		return st
 	}
 	end, confirmed := position(s.LSN), uint64(0)
 	if s.Position != nil {
 		confirmed = position(*s.Position)
 	}
-	st := step{}
 	var from *mark
 	st.mark, from = w.Mark.advance(look, s.Oldest, end, confirmed)
 	lasting := s.lasting()
@@ -164,6 +180,15 @@ func (s *seen) plan(look mark, publication, hides string, starts bool) step {
 		st.write = st.evidence || end > position(w.ToLSN)+idleWAL || s.Now.Sub(w.ToAt) > idleTime
 	}
 	return st
+}
+
+// lostKafka is the gap over all that was published to another cluster than the present one.
+func (s *seen) lostKafka() *Gap {
+	return &Gap{
+		Cause: KafkaReplaced, SystemID: s.SystemID, ToLSN: s.LSN, ToAt: &s.Now,
+		What: fmt.Sprintf("Kafka is the cluster %q now, and what was published before went to the cluster %q",
+			s.Evidence.Kafka, s.Whole.Evidence.Kafka),
+	}
 }
 
 func (s *seen) gapFrom(cause, what string) *Gap {

@@ -19,6 +19,7 @@ import (
 type Table struct {
 	Name    identifier.Table // no gap is kept if it has no name
 	Objects postgres.Objects
+	Kafka   string // id of the cluster that is published to; empty: not known, and taken for the last one
 }
 
 // Of is the table for a slot and its publication: beside the checkpoint, and none without a checkpoint.
@@ -85,6 +86,9 @@ func (t Table) Begin(ctx context.Context, conn *pgx.Conn, g Gap) error {
 		t.Name.SQL()), t.Objects.Slot, g.Cause, g.What, g.SystemID, null(g.FromLSN), g.FromAt, g.ToLSN)
 	if err != nil {
 		return err
+	}
+	if s.Whole != nil {
+		t.Kafka = cmp.Or(t.Kafka, s.Whole.Evidence.Kafka)
 	}
 	_, err = t.Look(ctx, conn, "", false)
 	return err

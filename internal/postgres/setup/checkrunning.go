@@ -16,7 +16,7 @@ import (
 // reach the WAL, a publication or slot that no longer exists. What the stream itself shows (a column that is missing
 // from a row) is none of its business. Errors are as Ensure's.
 func CheckPublished(ctx context.Context, dsn string, cfg Config) error {
-	_, err := CheckRunning(ctx, dsn, cfg)
+	_, err := CheckRunning(ctx, dsn, cfg, "")
 	return err
 }
 
@@ -28,8 +28,9 @@ type Running struct {
 	Why    error               // why they are not; nil if there is no table for them
 }
 
-// CheckRunning is CheckPublished that also returns the rest of what it finds, and keeps the account of gaps.
-func CheckRunning(ctx context.Context, dsn string, cfg Config) (r Running, err error) {
+// CheckRunning is CheckPublished that also returns the rest of what it finds, and keeps the account of gaps. kafka is
+// the id of the cluster that is published to, empty if it is not known.
+func CheckRunning(ctx context.Context, dsn string, cfg Config, kafka string) (r Running, err error) {
 	cfg = cfg.WithDefaults().withoutExtras()
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		st, err := readState(ctx, conn, cfg)
@@ -42,7 +43,7 @@ func CheckRunning(ctx context.Context, dsn string, cfg Config) (r Running, err e
 			return preflight.FirstFailure(pair)
 		}
 		hides := preflight.FirstFailure(checkHidden(cfg, st))
-		r.lookAtGaps(ctx, conn, cfg, hides, false)
+		r.lookAtGaps(ctx, conn, cfg, look{hides: hides, kafka: kafka})
 		if err := preflight.FirstFailure(checkSlot(cfg, st)); err != nil {
 			return err
 		}
@@ -61,17 +62,25 @@ func checkHidden(cfg Config, st state) []preflight.Finding {
 func LookBefore(ctx context.Context, dsn string, cfg Config) (r Running, err error) {
 	cfg = cfg.WithDefaults().withoutExtras()
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
-		r.lookAtGaps(ctx, conn, cfg, nil, true)
+		r.lookAtGaps(ctx, conn, cfg, look{starts: true})
 		return nil
 	})
 	return r, err
 }
 
+// look is what an account of gaps has to know.
+type look struct {
+	hides  error // why rows are missing from the stream as things are now
+	starts bool  // nothing is streamed yet
+	kafka  string
+}
+
 // lookAtGaps looks where the account is written: on the primary.
-func (r *Running) lookAtGaps(ctx context.Context, conn *pgx.Conn, cfg Config, hides error, starts bool) {
+func (r *Running) lookAtGaps(ctx context.Context, conn *pgx.Conn, cfg Config, l look) {
 	t, why := gap.Of(cfg.Objects), ""
-	if hides != nil {
-		why, _ = fault.Split(hides)
+	t.Kafka = l.kafka
+	if l.hides != nil {
+		why, _ = fault.Split(l.hides)
 	}
 	r.Why = withPrimary(ctx, conn, cfg, func(s servers) error {
 		if s.primary == nil || t.Name.Name == "" {
@@ -81,7 +90,7 @@ func (r *Running) lookAtGaps(ctx context.Context, conn *pgx.Conn, cfg Config, hi
 		if err != nil || !info.Exists {
 			return err
 		}
-		r.Gaps, err = t.Look(ctx, s.primary, why, starts)
+		r.Gaps, err = t.Look(ctx, s.primary, why, l.starts)
 		r.Looked = err == nil
 		return err
 	})

@@ -23,7 +23,7 @@ func withGaps(t *testing.T, tables ...string) *adminDB {
 // look is what a connector that runs does at each interval.
 func (db *adminDB) look(t *testing.T) []gap.Gap {
 	t.Helper()
-	r, _ := CheckRunning(t.Context(), db.DSN, db.cfg)
+	r, _ := CheckRunning(t.Context(), db.DSN, db.cfg, "")
 	require.NoError(t, r.Why)
 	require.True(t, r.Looked)
 	return r.Gaps
@@ -186,4 +186,35 @@ func TestVersionsGapsWhileNothingRuns(t *testing.T) {
 	_, err = Run(t.Context(), db.DSN, db.cfg)
 	require.NoError(t, err)
 	require.Empty(t, before(), "a later slot of the same name has an account of its own")
+}
+
+// Bug (stream): nothing remembered which Kafka had acknowledged the events. Cost: after the cluster was replaced by an
+// empty one, the events before were in no Kafka, while the connector was ready and `check` content.
+func TestVersionsKafkaReplaced(t *testing.T) {
+	db := withGaps(t, setupTableDDL)
+	in := func(kafka string) []gap.Gap {
+		r, _ := CheckRunning(t.Context(), db.DSN, db.cfg, kafka)
+		require.NoError(t, r.Why)
+		require.True(t, r.Looked)
+		return r.Gaps
+	}
+	for _, kafka := range []string{"", "A", "", "A"} {
+		require.Empty(t, in(kafka))
+	}
+	db.Exec(t, `ALTER PUBLICATION `+identifier.Quote(db.cfg.Publication)+` DROP TABLE outbox`)
+	require.Len(t, in("A"), 1, "and while rows are hidden")
+	open := in("B")
+	require.Len(t, open, 2)
+	require.Equal(t, gap.KafkaReplaced, open[1].Cause)
+	require.Contains(t, open[1].What, `the cluster "B" now, and what was published before went to the cluster "A"`)
+	require.Empty(t, open[1].FromLSN)
+	require.Nil(t, open[1].FromAt)
+	require.False(t, open[1].Lasts())
+	require.Len(t, in("B"), 2, "it is found once")
+	require.Len(t, in(""), 2)
+	db.Exec(t, `ALTER PUBLICATION `+identifier.Quote(db.cfg.Publication)+` ADD TABLE outbox`)
+	require.Len(t, in("B"), 2)
+	_, err := RecreateSlot(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, err)
+	require.Len(t, in("A"), 4, "another slot publishes to the same Kafka")
 }
