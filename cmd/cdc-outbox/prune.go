@@ -46,8 +46,9 @@ deleted.
 
 With source: polling only rows whose published_at is set are deleted, and nothing has to be waited for.
 
-What was never read from the log, because the slot was re-created or the table had left the publication, it cannot
-tell from what was: run repair first after such an incident. Dead letters that do not hold their row need it in the
+What was never read from the log, because the slot was re-created or the table had left the publication, is a gap
+(docs/gaps.md). While one is open, rows from an hour before its beginning on stay, and no row is deleted if its
+beginning is not known: repair needs them. Dead letters that do not hold their row need it in the
 table until they are retried.
 
 With --partitions whole partitions are dropped instead, whose range of the timestamp column is older than --older-than
@@ -160,6 +161,9 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneFlags) error 
 		if err := polling.Ended(ctx, s.DSN, over); err != nil {
 			return err
 		}
+	}
+	if o.Before, err = a.keptForGaps(ctx, c); err != nil {
+		return err
 	}
 	o.Run, o.DSN, o.Admin, o.Published, o.Progress = newRunID(), s.DSN, s.Admin, published, a.progress()
 	if o.Partitions && !o.lockGiven {

@@ -64,6 +64,10 @@ func TestRepairClosesAGap(t *testing.T) {
 	r = invoke(t, env, "check")
 	require.Equal(t, 3, r.code, r.all())
 	require.Contains(t, r.stdout, "accepted beyond the last confirmed position")
+	r = invoke(t, env, "prune", "--older-than=1ms", "--dry-run")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "outbox: 0 rows from before", "what the repair needs stays")
+	require.Contains(t, r.stderr, "stay until that is settled")
 	r = invoke(t, env, "repair", "--dismiss", "99", "--reason", "no such gap")
 	require.Equal(t, 3, r.code, r.all())
 	r = invoke(t, env, "repair", "--dry-run")
@@ -78,6 +82,7 @@ func TestRepairClosesAGap(t *testing.T) {
 	require.NotContains(t, invoke(t, env, "status").stdout, open)
 	r = invoke(t, env, "repair", "--json")
 	require.Contains(t, r.stdout, `"missing": 0`)
+	require.Contains(t, invoke(t, env, "prune", "--older-than=1ms", "--dry-run").stdout, "outbox: 40 rows from before")
 	db.Exec(t, insertOneOrder) // published after all that is before it
 	require.NoError(t, kafka.Await(t.Context(), 41, "orders.events"))
 	n, err := kafka.Count(t.Context(), "orders.events")

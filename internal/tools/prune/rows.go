@@ -25,6 +25,7 @@ const (
 // Options of a run.
 type Options struct {
 	Age              time.Duration // how old rows have to be
+	Before           time.Time     // rows from then on stay, whatever their age; zero: their age decides
 	Archive          string        // the directory that rows are written to before they are deleted, empty for none
 	Batch            int           // rows a transaction deletes
 	Pause            time.Duration // between two transactions
@@ -131,6 +132,9 @@ func (p *pruning) open(ctx context.Context) (*outboxtable.Rows, outboxtable.Hori
 	if err != nil {
 		rows.Close()
 		return nil, h, err
+	}
+	if keep := p.o.Before; !keep.IsZero() && keep.Before(h.Cutoff) {
+		h.Cutoff = keep
 	}
 	p.Cutoff = h.Cutoff
 	rows.Below(h)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -49,6 +50,34 @@ func (a *app) gapsToRepair(
 		fmt.Fprintf(a.stderr, "Looking at the rows from %s on.\n", human.Time(*since))
 	}
 	return covered, nil
+}
+
+// keptForGaps is the time from which on prune leaves all rows, since an open gap may be settled with them; zero if none
+// is open.
+func (a *app) keptForGaps(ctx context.Context, c *config.Loaded) (from time.Time, err error) {
+	open, err := service.OpenGaps(ctx, c)
+	if err != nil || len(open) == 0 {
+		return from, err
+	}
+	for i := range open {
+		g := &open[i]
+		fmt.Fprintln(a.stderr, fault.Printable(g.Sentence()))
+		if g.FromAt == nil {
+			f := &fault.Error{
+				Kind: fault.Operator, Object: fmt.Sprintf("gap %d", g.ID),
+				Err: errors.New("every row may be one that Kafka does not have, so none is deleted until the gap " +
+					"is settled"),
+			}
+			return from, f.With(gap.Remedy(open[i : i+1]))
+		}
+		if from.IsZero() || g.FromAt.Before(from) {
+			from = *g.FromAt
+		}
+	}
+	from = from.Add(-beforeGap)
+	_, err = fmt.Fprintf(a.stderr, "Rows from %s on stay until that is settled. Next: cdc-outbox repair\n",
+		human.Time(from))
+	return from, err
 }
 
 // settleGaps settles the gaps at which a repair has looked.
