@@ -65,6 +65,12 @@ func TestKafkaReplaced(t *testing.T) {
 	r := invoke(t, env, "check")
 	require.Equal(t, 3, r.code, r.all())
 	require.Contains(t, r.stdout, `went to the cluster "first"`)
+	var id string
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT id::text FROM outbox ORDER BY created_at LIMIT 1`).Scan(&id))
+	r = invoke(t, env, "find", id)
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stdout, `does not have it. Gap 2: events committed`)
+	require.Contains(t, r.stdout, "cdc-outbox repair --dry-run")
 	r = invoke(t, env, "prune", "--older-than=1ms")
 	require.Equal(t, 3, r.code, r.all())
 	require.Contains(t, r.stderr, "none is deleted until the gap is settled")

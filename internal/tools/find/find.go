@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
@@ -35,6 +36,7 @@ type Options struct {
 	Placed     bool                // a column may choose a record's partition, whatever its key
 	Converted  bool                // a converter writes the keys, so that they are not the text in the table
 	Slot       *slotmonitor.Config // nil: rows are polled
+	Gaps       gap.Desk
 	Progress   progress.Reporter
 	MaxRecords int // kept of a key; the last are
 }
@@ -76,6 +78,9 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 			r.Complete = false
 		}
 		r.NotLooked = append(r.NotLooked, "dead letters: "+err.Error())
+	}
+	if r.Gaps, err = o.Gaps.Open(ctx); err != nil {
+		r.NotLooked = append(r.NotLooked, "gaps: "+err.Error())
 	}
 	r.compare()
 	r.judge()

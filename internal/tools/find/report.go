@@ -6,6 +6,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 )
 
 // Report is the result of a search for an event, or for the events of a key.
@@ -22,7 +23,8 @@ type Report struct {
 	Records   []Record            `json:"records"` // the earlier first
 	More      int64               `json:"more"`    // further records with the key, before the listed records
 	Letters   []*deadletter.Entry `json:"dead_letters"`
-	Slot      *Slot               `json:"slot"` // nil: not known, or rows are polled
+	Slot      *Slot               `json:"slot"`           // nil: not known, or rows are polled
+	Gaps      []gap.Gap           `json:"gaps,omitempty"` // the open ones
 	Kafka     Searched            `json:"kafka"`
 	Complete  bool                `json:"complete"`             // all of Kafka that could hold it was searched
 	NotLooked []string            `json:"not_looked,omitempty"` // places that could not be asked, and why

@@ -7,6 +7,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 )
 
 // Verdict is one word for where an event is.
@@ -32,6 +33,11 @@ func (r *Report) judge() {
 	}
 	r.Verdict = Missing
 	r.Sentence = "The row is committed, the relay is past it, and " + r.where() + " does not have it."
+	if len(r.Gaps) > 0 {
+		r.Sentence += " " + gap.Summary(r.Gaps)
+		r.do(gap.Remedy(r.Gaps))
+		return
+	}
 	r.do(fault.Do("The topic's retention or compaction may have removed the record, or the row was written while its "+
 		"table was not in the publication. See what is missing, then publish it.",
 		"cdc-outbox repair --dry-run", "cdc-outbox replay --id "+r.quoted()))
@@ -175,6 +181,9 @@ func nowhere(r *Report) bool {
 	}
 	r.Sentence = fmt.Sprintf("No row and no record has %s. It was never committed, or its row was pruned and its "+
 		"record is past the topic's retention.", what)
+	if len(r.Gaps) > 0 {
+		r.Sentence += " " + gap.Summary(r.Gaps)
+	}
 	r.do(fault.Do("Compare the id with the writer's log: a transaction that was rolled back leaves nothing."))
 	return true
 }
