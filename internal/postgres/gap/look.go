@@ -132,20 +132,11 @@ type step struct {
 
 // plan is pure. The account goes on only while nothing hides rows.
 func (s *seen) plan(look mark, publication, hides string, starts bool) step {
-	w := s.Whole
-	st := step{}
-	if w == nil || w.SystemID != s.SystemID {
-		st = step{write: true, evidence: true, from: &look, mark: look}
-	}
-	if w != nil && w.Evidence.Kafka != "" && w.Evidence.Kafka != s.Evidence.Kafka {
-		if !st.write {
-			st = step{write: true, evidence: true, mark: w.Mark}
-		}
-		st.gap = s.lostKafka()
-	}
+	st := s.elsewhere(look)
 	if st.write {
 		return st
 	}
+	w := s.Whole
 	end, confirmed := position(s.LSN), uint64(0)
 	if s.Position != nil {
 		confirmed = position(*s.Position)
@@ -178,6 +169,22 @@ func (s *seen) plan(look mark, publication, hides string, starts bool) step {
 		st.from = from
 		st.evidence = !w.Evidence.same(s.Evidence)
 		st.write = st.evidence || end > position(w.ToLSN)+idleWAL || s.Now.Sub(w.ToAt) > idleTime
+	}
+	return st
+}
+
+// elsewhere begins an account on another cluster of Postgres, and says what another cluster of Kafka does not have. That
+// covers all that was hidden before.
+func (s *seen) elsewhere(look mark) (st step) {
+	w := s.Whole
+	if w == nil || w.SystemID != s.SystemID {
+		st = step{write: true, evidence: true, from: &look, mark: look}
+	}
+	if w != nil && w.Evidence.Kafka != "" && w.Evidence.Kafka != s.Evidence.Kafka {
+		if !st.write {
+			st = step{write: true, evidence: true, mark: w.Mark}
+		}
+		st.gap = s.lostKafka()
 	}
 	return st
 }
