@@ -130,6 +130,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 	r, err := replay.Repair(ctx, replay.RepairOptions{
 		Pace: o.Pace, Run: newRunID(), Since: since, Topics: o.topics, Twice: o.twice,
 		DSN: db.DSN, Admin: db.Admin, Kafka: producer, Router: route, Progress: a.progress(),
+		Letters: c.Router.DeadLetterTopic, HeaderID: wiring.DeadLetters(c).ID, Skipped: wiring.Decisions(c).Skipped,
 	})
 	if r == nil {
 		return err
@@ -162,6 +163,14 @@ func (a *app) printRepair(r *replay.RepairReport, o *repairFlags) error {
 		}
 		if more := t.Missing - int64(len(t.Examples)); len(t.Examples) > 0 && more > 0 {
 			fmt.Fprintf(a.stdout, "  and %s more\n", human.Count(more))
+		}
+		if t.Lettered > 0 {
+			fmt.Fprintf(a.stdout, "  besides, %s: `cdc-outbox dead-letter list`\n",
+				human.Counted(t.Lettered, "row is a dead letter", "rows are dead letters"))
+		}
+		if t.Skipped > 0 {
+			fmt.Fprintf(a.stdout, "  besides, %s by decision: `cdc-outbox row list`\n",
+				human.Counted(t.Skipped, "row was skipped", "rows were skipped"))
 		}
 		if t.Unrouted > 0 {
 			fmt.Fprintf(a.stdout, "  besides, %d rows make no record: `cdc-outbox dead-letter list`, `cdc-outbox "+

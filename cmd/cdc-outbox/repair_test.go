@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -131,4 +132,36 @@ func TestRepairWithoutATimestamp(t *testing.T) {
 		require.NotContains(t, r.all(), "42703", command)
 	}
 	require.Equal(t, 0, p.stop(syscall.SIGTERM))
+}
+
+// Bug (commands): repair counted rows that an operator had skipped or dead-lettered as missing. Cost: it published what
+// had been decided against, or stood at the row that Kafka refuses, and the gap stayed open.
+func TestRepairLeavesOutWhatWasDecided(t *testing.T) {
+	t.Parallel()
+	b := newBadRig(t, "at_least_once")
+	b.db.Exec(t, `ALTER TABLE outbox ALTER created_at TYPE timestamptz USING now(), ALTER created_at SET DEFAULT now()`)
+	c := start(t, b.env)
+	c.awaitReady(200)
+	for _, row := range []struct{ id, how string }{{"skipped", "--skip"}, {"lettered", "--reason=too large"}} {
+		b.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('%s', 'orders', 'k', 'created',
+			('"' || repeat('l', %d) || '"')::json)`, row.id, tooLarge))
+		c.awaitReady(503)
+		r := invoke(t, b.env, "row", "pass", row.id, row.how, "--reason=too large")
+		require.Equal(t, 0, r.code, r.all())
+		c.awaitReady(200)
+	}
+	b.insertGood()
+	require.NoError(t, b.kafka.Await(t.Context(), 1, "orders.events"))
+	r := invoke(t, b.env, "repair")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "outbox: 3 rows, 0 of them not in Kafka, 0 published again")
+	require.Contains(t, r.stdout, "besides, 1 row is a dead letter: `cdc-outbox dead-letter list`")
+	require.Contains(t, r.stdout, "besides, 1 row was skipped by decision: `cdc-outbox row list`")
+	require.Contains(t, invoke(t, b.env, "dead-letter", "list").stdout, "lettered")
+	require.Contains(t, invoke(t, b.env, "row", "list").stdout, "skipped")
+	r = invoke(t, b.env, "dead-letter", "dismiss", "lettered")
+	require.Equal(t, 0, r.code, r.all())
+	r = invoke(t, b.env, "repair", "--json")
+	require.Contains(t, r.stdout, `"dead_lettered": 1`, r.all())
+	require.Equal(t, 0, c.stop(syscall.SIGTERM))
 }

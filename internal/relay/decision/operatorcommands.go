@@ -141,6 +141,24 @@ func (d Desk) Switch(ctx context.Context, kind Kind, reason string) (made Decisi
 }
 
 // with opens a connection, and says how to make the table if it is missing.
+// errAbsent: nothing was ever decided, since there is no table.
+var errAbsent = errors.New("it does not exist")
+
+// Skipped lists the events that operators have skipped, by id.
+func (d Desk) Skipped(ctx context.Context) (ids []string, err error) {
+	if d.Table.Name.Name == "" {
+		return nil, nil
+	}
+	err = d.with(ctx, func(conn *pgx.Conn) (err error) {
+		ids, err = d.Table.skipped(ctx, conn)
+		return err
+	})
+	if errors.Is(err, errAbsent) {
+		return nil, nil
+	}
+	return ids, err
+}
+
 func (d Desk) with(ctx context.Context, do func(*pgx.Conn) error) error {
 	object := "table " + d.Table.Name.String()
 	if d.Table.Name.Name == "" {
@@ -163,7 +181,7 @@ func (d Desk) with(ctx context.Context, do func(*pgx.Conn) error) error {
 	case err != nil:
 		return postgres.QueryFault(object, err)
 	case !exists:
-		return (&fault.Error{Kind: fault.Operator, Object: object, Err: errors.New("it does not exist")}).
+		return (&fault.Error{Kind: fault.Operator, Object: object, Err: errAbsent}).
 			With(fault.Do("Create it.", "cdc-outbox setup"))
 	}
 	err = do(conn)

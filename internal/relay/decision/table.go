@@ -43,6 +43,16 @@ func (t Table) Latest(ctx context.Context, conn *pgx.Conn) ([]Decision, error) {
 		WHERE relay = $1::text), 0) - $2::bigint) ORDER BY closed_at IS NOT NULL, id DESC`, 20)
 }
 
+// skipped returns the ids of the events that were skipped.
+func (t Table) skipped(ctx context.Context, conn *pgx.Conn) ([]string, error) {
+	rows, err := conn.Query(ctx, fmt.Sprintf(`SELECT DISTINCT event_id FROM %s WHERE relay = $1::text AND kind = 'pass'
+		AND action = 'skip' AND taken_at IS NOT NULL AND event_id <> ''`, t.Name.SQL()), t.Relay)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
 func (t Table) query(ctx context.Context, conn *pgx.Conn, where string, arg any) ([]Decision, error) {
 	rows, err := conn.Query(ctx, fmt.Sprintf(`SELECT %s FROM %s WHERE relay = $1::text AND %s`, columns, t.Name.SQL(),
 		where), t.Relay, arg)

@@ -33,14 +33,29 @@ func (r *repair) survey(ctx context.Context) error {
 	return nil
 }
 
-// name counts the missing rows, by table, and names some of them.
+// name counts the missing rows, by table, and names some of them. A row that was kept out of its topic by decision is
+// not missing.
 func (r *repair) name(ctx context.Context) error {
 	if len(r.absent) == 0 {
 		return nil
 	}
+	out, err := r.readDecided(ctx)
+	if err != nil {
+		return err
+	}
 	for i, t := range r.report.Tables {
 		err := r.each(ctx, i, func() {}, func(found foundRow) error {
-			if _, missing := r.absent[found.hash]; missing {
+			if _, missing := r.absent[found.hash]; !missing {
+				return nil
+			}
+			switch id := r.eventID(found.id); {
+			case out.letters[id]:
+				t.Lettered++
+				delete(r.absent, found.hash)
+			case out.skipped[id]:
+				t.Skipped++
+				delete(r.absent, found.hash)
+			default:
 				if t.Missing++; len(t.Examples) < examples {
 					t.Examples = append(t.Examples, found.key.ID)
 				}

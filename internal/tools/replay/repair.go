@@ -30,6 +30,10 @@ type RepairOptions struct {
 	Topics []string  // searched for records besides the topics that rows lead to
 	Twice  bool      // publish events that the topics do not hold, although they may have held them
 
+	Letters  string                                  // the dead-letter topic; empty: there is none
+	HeaderID func([]byte) []byte                     // reads an id from its header; nil: the header is the id
+	Skipped  func(context.Context) ([]string, error) // ids of the events that operators have skipped
+
 	DSN    string
 	Admin  setup.Config // at least one table
 	Kafka  kafka.Config
@@ -52,6 +56,8 @@ type Repaired struct {
 	Rows      int64    `json:"rows"`
 	Unrouted  int64    `json:"not_routed"` // rows that make no record
 	Missing   int64    `json:"missing"`
+	Lettered  int64    `json:"dead_lettered"` // rows that Kafka does not have because they are dead letters
+	Skipped   int64    `json:"skipped"`       // rows that Kafka does not have because operators skipped them
 	Published int64    `json:"published_again"`
 	Examples  []string `json:"examples"` // ids
 }
@@ -257,7 +263,8 @@ type foundRow struct {
 	Row
 	key   outboxtable.Key
 	topic string
-	hash  [16]byte // of the id that the record has
+	id    []byte   // that the record has; valid during the call
+	hash  [16]byte // of id
 }
 
 // each routes the rows of a table. A row that makes no record is counted by bad.
@@ -286,7 +293,7 @@ func (r *repair) each(ctx context.Context, table int, bad func(), take func(foun
 					),
 				}
 			}
-			return take(foundRow{Row: Row{Relation: rel, Tuple: tuple}, key: key, topic: rec.Topic, hash: hashID(id)})
+			return take(foundRow{Row: Row{Relation: rel, Tuple: tuple}, key: key, topic: rec.Topic, id: id, hash: hashID(id)})
 		})
 		if err != nil {
 			return errors.Join(err, ctx.Err())
