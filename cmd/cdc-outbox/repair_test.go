@@ -134,7 +134,7 @@ func TestRepairWithoutATimestamp(t *testing.T) {
 	require.Equal(t, 0, p.stop(syscall.SIGTERM))
 }
 
-// Bug (commands): repair counted rows that an operator had skipped or dead-lettered as missing. Cost: it published what
+// Bug (letters): repair counted rows that an operator had skipped or dead-lettered as missing. Cost: it published what
 // had been decided against, or stood at the row that Kafka refuses, and the gap stayed open.
 func TestRepairLeavesOutWhatWasDecided(t *testing.T) {
 	t.Parallel()
