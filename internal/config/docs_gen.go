@@ -294,8 +294,8 @@ var docs = map[string]string{
 	"kafka.tls.enabled": "" +
 		"Encrypt the connections to Kafka.",
 	"kafka.tls.ca": "" +
-		"PEM file with the authorities that may sign the certificates of the brokers. Empty: the authorities " +
-		"of the system.",
+		"PEM file with the authorities that may sign the certificates of the brokers. It is read again for " +
+		"each connection (forward: at its start), so it can be rotated. Empty: the authorities of the system.",
 	"kafka.tls.cert": "" +
 		"PEM file with the client certificate. It is read again for each connection, so it can be rotated.",
 	"kafka.tls.key": "" +
@@ -328,8 +328,8 @@ var docs = map[string]string{
 	"kafka.sasl.oauth.audience": "" +
 		"Parameter audience of the request, which some identity providers need. Empty: none.",
 	"kafka.sasl.oauth.ca": "" +
-		"PEM file with the authorities that may sign the certificate of the token endpoint. Empty: the " +
-		"authorities of the system.",
+		"PEM file with the authorities that may sign the certificate of the token endpoint. It is read again " +
+		"for each connection. Empty: the authorities of the system.",
 	"kafka.sasl.oauth.token_file": "" +
 		"File with a token, in place of the token endpoint. It is read again for each authentication, so " +
 		"another program has to write a new token into it before the old one ends.",

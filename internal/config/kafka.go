@@ -28,8 +28,8 @@ type TLS struct {
 	// Encrypt the connections to Kafka.
 	Enabled bool `key:"enabled" default:"false"`
 
-	// PEM file with the authorities that may sign the certificates of the brokers. Empty: the authorities of the
-	// system.
+	// PEM file with the authorities that may sign the certificates of the brokers. It is read again for each
+	// connection (`forward`: at its start), so it can be rotated. Empty: the authorities of the system.
 	CA string `key:"ca" example:"/etc/kafka/ca.pem"`
 
 	// PEM file with the client certificate. It is read again for each connection, so it can be rotated.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -58,8 +59,8 @@ type OAuth struct {
 	// Parameter `audience` of the request, which some identity providers need. Empty: none.
 	Audience string `key:"audience" example:"kafka-prod"`
 
-	// PEM file with the authorities that may sign the certificate of the token endpoint. Empty: the authorities of the
-	// system.
+	// PEM file with the authorities that may sign the certificate of the token endpoint. It is read again for each
+	// connection. Empty: the authorities of the system.
 	CA string `key:"ca" example:"/etc/kafka/identity-ca.pem"`
 
 	// File with a token, in place of the token endpoint. It is read again for each authentication, so another program
@@ -218,7 +219,15 @@ func (o *OAuth) Client() (*http.Client, error) {
 		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool} // behind a proxy
+	transport.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		pool, err := readPool(o.CA) // again for each connection: a CA is rotated, too
+		if err != nil {
+			return nil, err
+		}
+		return (&tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}}).DialContext(ctx, network,
+			addr)
+	}
 	return &http.Client{Transport: transport}, nil
 }
 

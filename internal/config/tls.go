@@ -13,7 +13,7 @@ import (
 )
 
 // Build returns the TLS configuration of the connections to Kafka, or nil if TLS is off. The client's certificate is
-// read again for each connection, so that a rotated one is used without a restart.
+// read again for each connection, so that a rotated one is used without a restart. The CA is as of now: see Roots.
 func (t TLS) Build() (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil
@@ -37,6 +37,14 @@ func (t TLS) Build() (*tls.Config, error) {
 		}
 	}
 	return cfg, nil
+}
+
+// Roots reads the CA again for each connection; nil for the system's.
+func (t TLS) Roots() func() (*x509.CertPool, error) {
+	if !t.Enabled || t.CA == "" {
+		return nil
+	}
+	return func() (*x509.CertPool, error) { return readPool(t.CA) }
 }
 
 func readPool(path string) (*x509.CertPool, error) {

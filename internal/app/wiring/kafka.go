@@ -30,7 +30,7 @@ func Kafka(c *config.Loaded) (kafka.Config, error) {
 	if err != nil {
 		return k, &fault.Error{Kind: fault.Config, Object: "kafka.tls", Err: err}
 	}
-	k.TLS = tls
+	k.TLS, k.Roots = tls, c.Kafka.TLS.Roots()
 	k.SASL, err = login(&c.Kafka.SASL)
 	return k, err
 }

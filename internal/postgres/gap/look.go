@@ -173,8 +173,8 @@ func (s *seen) plan(look mark, publication, hides string, starts bool) step {
 	return st
 }
 
-// elsewhere begins an account on another cluster of Postgres, and opens a gap over all that another cluster of Kafka has:
-// that covers whatever was hidden before.
+// elsewhere begins an account on another cluster of Postgres, and opens a gap over all that another cluster of Kafka
+// has: that covers whatever was hidden before.
 func (s *seen) elsewhere(look mark) (st step) {
 	w := s.Whole
 	if w == nil || w.SystemID != s.SystemID {

@@ -147,6 +147,36 @@ func TestTLSRefused(t *testing.T) {
 	_ = pool
 }
 
+// Bug (producer): the brokers' CA was read once, their clients' certificates at each connect. Cost: after a rotation by a
+// bundle the relay refused every broker with a new certificate, the remedy named the file that was right, and `check`, a
+// fresh process, found nothing.
+func TestRotatedCA(t *testing.T) {
+	hour := time.Hour
+	good, pool := certificate(t, "127.0.0.1", time.Now().Add(-hour), time.Now().Add(hour))
+	_, before := certificate(t, "127.0.0.1", time.Now().Add(-hour), time.Now().Add(hour))
+	c := newCluster(t, overTCP, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{good}}))
+	read := func() (*x509.CertPool, error) { return nil, errors.New("no such file") }
+	cfg := wire.Cluster{
+		Brokers: c.ListenAddrs(), TLS: &tls.Config{}, Roots: func() (*x509.CertPool, error) { return read() },
+	}
+	cfg.SetDefaults()
+	refused := func(says string) {
+		t.Helper()
+		_, err := wire.Dial(t.Context(), &cfg, c.ListenAddrs()[0])
+		var de *wire.DialError
+		require.ErrorAs(t, err, &de)
+		require.Equal(t, wire.NotAuthenticated, de.Kind)
+		require.Contains(t, de.Remedy, says)
+	}
+	refused("at kafka.tls.ca")
+	read = func() (*x509.CertPool, error) { return before, nil }
+	refused("Give the CA")
+	read = func() (*x509.CertPool, error) { return pool, nil }
+	w, err := wire.Dial(t.Context(), &cfg, c.ListenAddrs()[0])
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+}
+
 // TestPlainAgainstTLS: a port that speaks something else is named for what it is, without allocating what its first
 // bytes say.
 func TestPlainAgainstTLS(t *testing.T) {

@@ -293,7 +293,9 @@ func (r *repair) each(ctx context.Context, table int, bad func(), take func(foun
 					),
 				}
 			}
-			return take(foundRow{Row: Row{Relation: rel, Tuple: tuple}, key: key, topic: rec.Topic, id: id, hash: hashID(id)})
+			return take(foundRow{
+				Row: Row{Relation: rel, Tuple: tuple}, key: key, topic: rec.Topic, id: id, hash: hashID(id),
+			})
 		})
 		if err != nil {
 			return errors.Join(err, ctx.Err())

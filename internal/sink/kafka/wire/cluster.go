@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -23,6 +24,9 @@ type Cluster struct {
 	// TLS, when set, is used for every connection; ServerName defaults to the broker's host. There is no fallback
 	// to plain text. Default nil: plain text.
 	TLS *tls.Config
+
+	// Roots, when set, is called at each connect with TLS, so that a rotated CA is seen. Default: TLS.RootCAs.
+	Roots func() (*x509.CertPool, error)
 
 	// SASL, when set, authenticates every connection. Default nil.
 	SASL *SASL

@@ -63,7 +63,7 @@ func Dial(ctx context.Context, c *Cluster, addr string) (_ *Conn, err error) {
 	}()
 
 	if c.TLS != nil {
-		if nc, err = handshakeTLS(ctx, c.TLS, nc, addr); err != nil {
+		if nc, err = c.handshakeTLS(ctx, nc, addr); err != nil {
 			return nil, err
 		}
 	}
@@ -108,8 +108,17 @@ func (c *Cluster) silence(ctx context.Context, addr string, lasted time.Duration
 	return &DialError{BrokerUnreachable, s, remedy, addr}
 }
 
-func handshakeTLS(ctx context.Context, base *tls.Config, nc net.Conn, addr string) (net.Conn, error) {
-	conf := base.Clone()
+func (c *Cluster) handshakeTLS(ctx context.Context, nc net.Conn, addr string) (net.Conn, error) {
+	conf := c.TLS.Clone()
+	if c.Roots != nil {
+		var err error
+		if conf.RootCAs, err = c.Roots(); err != nil {
+			return nil, &DialError{
+				NotAuthenticated, fmt.Errorf("the CA of the brokers cannot be read: %w", err),
+				"Put a file with the CA's certificate at kafka.tls.ca. It is read at each connect.", "",
+			}
+		}
+	}
 	if conf.ServerName == "" {
 		host, _, err := net.SplitHostPort(addr)
 		if err != nil {
