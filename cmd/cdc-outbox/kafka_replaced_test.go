@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/port"
 )
 
-// TestKafkaReplaced: the cluster behind kafka.brokers is replaced by an empty one. The process that ran sends it
+// TestKafkaReplaced: the cluster that kafka.brokers names is replaced by an empty one. The process that ran sends it
 // nothing and says why, the next one goes on there and keeps the gap, and repair publishes what only the old one had.
 func TestKafkaReplaced(t *testing.T) {
 	t.Parallel()

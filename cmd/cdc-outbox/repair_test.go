@@ -135,7 +135,7 @@ func TestRepairWithoutATimestamp(t *testing.T) {
 }
 
 // Bug (letters): repair counted rows that an operator had skipped or dead-lettered as missing. Cost: it published what
-// had been decided against, or stood at the row that Kafka refuses, and the gap stayed open.
+// had been decided against, or ended at the row that Kafka refuses, and the gap stayed open.
 func TestRepairLeavesOutWhatWasDecided(t *testing.T) {
 	t.Parallel()
 	b := newBadRig(t, "at_least_once")

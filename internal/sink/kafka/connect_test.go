@@ -147,9 +147,9 @@ func TestTLSRefused(t *testing.T) {
 	_ = pool
 }
 
-// Bug (producer): the brokers' CA was read once, their clients' certificates at each connect. Cost: after a rotation by a
-// bundle the relay refused every broker with a new certificate, the remedy named the file that was right, and `check`, a
-// fresh process, found nothing.
+// Bug (producer): the brokers' CA was read once, their clients' certificates at each connect. Cost: after a rotation
+// by a bundle the relay refused every broker with a new certificate, the remedy named the file that was right, and
+// `check`, a fresh process, found nothing.
 func TestRotatedCA(t *testing.T) {
 	hour := time.Hour
 	good, pool := certificate(t, "127.0.0.1", time.Now().Add(-hour), time.Now().Add(hour))

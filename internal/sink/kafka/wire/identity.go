@@ -37,7 +37,7 @@ func (i *Identity) admit(id, addr string) error {
 	}
 	whose := "the broker at " + i.from
 	if i.from == addr {
-		whose = "the one that answered there before"
+		whose = "the broker that answered there before"
 	}
 	return &DialError{
 		Rejected, fmt.Errorf("the broker at %s is of the Kafka cluster %q, and %s is of %q", addr, id, whose, i.id),
