@@ -48,7 +48,7 @@ func (p *process) connectorConfig(admin setup.Config, registry prometheus.Regist
 		return connector.Config{}, err
 	}
 	metrics := telemetry.NewMetrics(registry)
-	producer.Logger, producer.Registerer = p.Logger, registry
+	producer.Logger, producer.Registerer, producer.Ends = p.Logger, registry, &kafka.LogEnds{}
 	if c.Delivery == "exactly_once" {
 		producer.Transactions = &kafka.Transactions{Instance: instance()}
 	}

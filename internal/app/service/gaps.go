@@ -81,7 +81,7 @@ func (s *walService) lookBefore(ctx context.Context) {
 	dsn, err := wiring.DSN(s.Config)
 	var r setup.Running
 	if err == nil {
-		r, err = setup.LookBefore(ctx, dsn, s.admin)
+		r, err = setup.LookBefore(ctx, dsn, s.admin, s.engine.Load().publishes)
 	}
 	if err != nil {
 		r.Why = err

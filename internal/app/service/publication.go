@@ -58,7 +58,7 @@ func (s *walService) misfit(ctx context.Context) error {
 	dsn, err := wiring.DSN(s.Config)
 	if err == nil {
 		var r setup.Running
-		r, err = setup.CheckRunning(ctx, dsn, s.admin, s.engine.Load().cluster())
+		r, err = setup.CheckRunning(ctx, dsn, s.admin, s.engine.Load().publishes)
 		if err == nil || len(r.Harm) > 0 {
 			s.reportHarm(preflight.FirstFailure(r.Harm))
 			s.reportOtherRelay(r.Harm)

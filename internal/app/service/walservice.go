@@ -16,11 +16,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
-	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/stay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/page"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -53,16 +51,8 @@ type walService struct {
 type engine struct {
 	*connector.Connector
 	metrics *telemetry.Metrics
-	kafka   *wire.Identity
-	ran     bool
-}
-
-// cluster is the id of the Kafka cluster that is published to; empty while nothing is.
-func (e *engine) cluster() string {
-	if e.Status().State.Name != relay.Streaming {
-		return ""
-	}
-	return e.kafka.ID()
+	publishes
+	ran bool
 }
 
 // waiting is why the connector has not begun, and the remedy.
@@ -118,7 +108,8 @@ func (s *walService) newEngine() error {
 		return err
 	}
 	s.traces = cc.Traces
-	s.engine.Store(&engine{Connector: c, metrics: cc.Metrics, kafka: cc.Kafka.Identity})
+	known := publishes{c, cc.Kafka.Identity, cc.Kafka.Ends}
+	s.engine.Store(&engine{Connector: c, metrics: cc.Metrics, publishes: known})
 	s.relayRegistry.Store(registry)
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
@@ -22,6 +21,8 @@ type Evidence struct {
 	Relations map[string]Relation `json:"relations"` // by oid: the outbox tables and all below them
 
 	Kafka string `json:"kafka,omitempty"` // id of the cluster that is published to; empty: not known yet
+	// Ends are where the logs of its partitions ended.
+	Ends map[string][]int64 `json:"ends,omitempty"`
 }
 
 // Relation is a table that may hold rows of the outbox.
@@ -104,17 +105,13 @@ func (e Evidence) Hides(now Evidence) string {
 				name))
 		}
 	}
-	const shown = 3
-	if more := len(why) - shown; more > 0 {
-		why = append(why[:shown], fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(why, "; ")
+	return firstOf(why, "; ")
 }
 
 // same reports whether nothing at all differs.
 func (e Evidence) same(now Evidence) bool {
 	return e.Publication == now.Publication && e.Version == now.Version && e.Owner == now.Owner && e.All == now.All &&
-		e.Kafka == now.Kafka &&
+		e.Kafka == now.Kafka && sameEnds(e.Ends, now.Ends) &&
 		maps.EqualFunc(e.Relations, now.Relations, func(a, b Relation) bool {
 			return a.Name == b.Name && a.Link == b.Link && slices.Equal(a.Entries, b.Entries)
 		})

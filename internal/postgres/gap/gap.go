@@ -17,6 +17,7 @@ const (
 	SlotAdvanced       = "slot_advanced"       // by `slot advance`
 	SlotAccepted       = "slot_accepted"       // by `slot accept`: something else had moved it
 	KafkaReplaced      = "kafka_replaced"      // another Kafka cluster answers
+	KafkaLost          = "kafka_lost"          // acknowledged records are no longer in their partitions
 )
 
 // Gap is a stretch of the log whose rows may be missing from Kafka.

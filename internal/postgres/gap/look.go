@@ -1,6 +1,7 @@
 package gap
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,6 +31,8 @@ type seen struct {
 	Open     []Gap     `json:"open"`
 	Position *string   `json:"position"` // of the checkpoint; nil: it has no row of the slot
 	Slot     *string   `json:"slot"`     // the slot's confirmed position; nil: not known here
+
+	lost []Lost
 }
 
 // whole is the row that is not a gap.
@@ -82,8 +85,12 @@ func (t Table) Look(ctx context.Context, conn *pgx.Conn, hides string, starts bo
 	if !step.write {
 		return s.Open, nil
 	}
-	if err := t.apply(ctx, conn, s, step); err != nil {
+	opened, err := t.apply(ctx, conn, s, step)
+	if err != nil {
 		return nil, err
+	}
+	if opened && step.lost && t.Publisher != nil {
+		t.Publisher.Kept(s.lost)
 	}
 	return t.Open(ctx, conn)
 }
@@ -102,10 +109,16 @@ func (t Table) see(ctx context.Context, conn *pgx.Conn) (s seen, err error) {
 	if err = json.Unmarshal(text, &s); err != nil {
 		return s, err
 	}
-	s.Evidence.Kafka = t.Kafka
-	if t.Kafka == "" && s.Whole != nil {
-		s.Evidence.Kafka = s.Whole.Evidence.Kafka
+	// The publisher is asked last: a record that it has in flight by then is not before the account's from.
+	last := Kafka{}
+	if w := s.Whole; w != nil {
+		last.ID, last.Ends = w.Evidence.Kafka, w.Evidence.Ends
 	}
+	now := last
+	if t.Publisher != nil {
+		now = t.Publisher.Kafka(last)
+	}
+	s.Evidence.Kafka, s.Evidence.Ends, s.lost = cmp.Or(now.ID, last.ID), bounded(now.Ends), now.Lost
 	return s, nil
 }
 
@@ -123,10 +136,11 @@ func major(conn *pgx.Conn) (n int) {
 // step is what a check changes.
 type step struct {
 	write    bool
-	evidence bool  // the present one is the account's
-	from     *mark // the account's new from
+	evidence *Evidence // the account's new one
+	from     *mark     // the account's new from
 	mark     mark
 	gap      *Gap  // opened
+	lost     bool  // it is over what Kafka has lost
 	ended    int64 // id of a gap that lasted until now
 }
 
@@ -137,6 +151,12 @@ func (s *seen) plan(look mark, publication, hides string, starts bool) step {
 		return st
 	}
 	w := s.Whole
+	if len(s.lost) > 0 {
+		// Whatever else differs is the next check's.
+		evidence := w.Evidence
+		evidence.Ends = s.Evidence.Ends
+		return step{write: true, evidence: &evidence, mark: w.Mark, gap: s.lostRecords(), lost: true}
+	}
 	end, confirmed := position(s.LSN), uint64(0)
 	if s.Position != nil {
 		confirmed = position(*s.Position)
@@ -151,24 +171,26 @@ func (s *seen) plan(look mark, publication, hides string, starts bool) step {
 	case hides != "" && lasting != nil:
 		return step{}
 	case lasting != nil:
-		st.write, st.evidence, st.ended = true, true, lasting.ID
+		st.write, st.evidence, st.ended = true, &s.Evidence, lasting.ID
 	case hides != "":
 		st.write, st.mark = true, w.Mark
 		st.gap = s.gapFrom(Unpublished, hides)
 	case remade:
-		st.write, st.evidence = true, true
+		st.write, st.evidence = true, &s.Evidence
 		st.gap = s.gapFrom(SlotRemade, "the slot, or what was remembered of it, no longer existed; the slot is "+
 			"another one now, or "+
 			"may have been moved")
 		st.gap.ToLSN, st.gap.ToAt = s.LSN, &s.Now
 	case differs != "":
-		st.write, st.evidence = true, true
+		st.write, st.evidence = true, &s.Evidence
 		st.gap = s.gapFrom(PublicationChanged, publication+": "+differs)
 		st.gap.ToLSN, st.gap.ToAt = s.LSN, &s.Now
 	default:
 		st.from = from
-		st.evidence = !w.Evidence.same(s.Evidence)
-		st.write = st.evidence || end > position(w.ToLSN)+idleWAL || s.Now.Sub(w.ToAt) > idleTime
+		if !w.Evidence.same(s.Evidence) {
+			st.evidence = &s.Evidence
+		}
+		st.write = st.evidence != nil || end > position(w.ToLSN)+idleWAL || s.Now.Sub(w.ToAt) > idleTime
 	}
 	return st
 }
@@ -178,11 +200,11 @@ func (s *seen) plan(look mark, publication, hides string, starts bool) step {
 func (s *seen) elsewhere(look mark) (st step) {
 	w := s.Whole
 	if w == nil || w.SystemID != s.SystemID {
-		st = step{write: true, evidence: true, from: &look, mark: look}
+		st = step{write: true, evidence: &s.Evidence, from: &look, mark: look}
 	}
 	if w != nil && w.Evidence.Kafka != "" && w.Evidence.Kafka != s.Evidence.Kafka {
 		if !st.write {
-			st = step{write: true, evidence: true, mark: w.Mark}
+			st = step{write: true, evidence: &s.Evidence, mark: w.Mark}
 		}
 		st.gap = s.lostKafka()
 	}
@@ -223,15 +245,17 @@ func position(text string) uint64 {
 }
 
 // apply writes the step in one statement, so that it is done as a whole, and once: another process that has checked
-// meanwhile has written another revision.
-func (t Table) apply(ctx context.Context, conn *pgx.Conn, s seen, st step) error {
-	evidence, err := json.Marshal(s.Evidence)
-	if err != nil {
-		return err
+// meanwhile has written another revision. It reports whether the step's gap was opened.
+func (t Table) apply(ctx context.Context, conn *pgx.Conn, s seen, st step) (opened bool, err error) {
+	var evidence []byte
+	if st.evidence != nil {
+		if evidence, err = json.Marshal(st.evidence); err != nil {
+			return false, err
+		}
 	}
 	text, err := json.Marshal(st.mark)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if s.Whole == nil {
 		_, err := conn.Exec(ctx, fmt.Sprintf(`INSERT INTO %s (slot, cause, system_id, from_lsn, from_at, to_lsn, to_at,
@@ -239,11 +263,11 @@ func (t Table) apply(ctx context.Context, conn *pgx.Conn, s seen, st step) error
 			VALUES ($1::text, 'none', $2::text, $3::text::pg_lsn, $4::timestamptz, $5::text::pg_lsn, $6::timestamptz,
 				$7::text::jsonb, $8::text::jsonb) ON CONFLICT DO NOTHING`, t.Name.SQL()), t.Objects.Slot, s.SystemID,
 			lsn.LSN(st.from.LSN).String(), st.from.At, s.LSN, s.Now, string(evidence), string(text))
-		return err
+		return false, err
 	}
 	var kept, from *string
 	var fromAt *time.Time
-	if st.evidence {
+	if st.evidence != nil {
 		kept = new(string(evidence))
 	}
 	if st.from != nil {
@@ -253,7 +277,7 @@ func (t Table) apply(ctx context.Context, conn *pgx.Conn, s seen, st step) error
 	if st.gap != nil {
 		g = *st.gap
 	}
-	_, err = conn.Exec(ctx, fmt.Sprintf(`WITH moved AS (
+	tag, err := conn.Exec(ctx, fmt.Sprintf(`WITH moved AS (
 			UPDATE %[1]s SET system_id = $3::text, to_lsn = $4::text::pg_lsn, to_at = $5::timestamptz,
 				evidence = coalesce($6::text::jsonb, evidence), mark = $7::text::jsonb,
 				from_lsn = coalesce($8::text::pg_lsn, from_lsn), from_at = coalesce($9::timestamptz, from_at),
@@ -267,5 +291,5 @@ func (t Table) apply(ctx context.Context, conn *pgx.Conn, s seen, st step) error
 			$16::timestamptz FROM moved WHERE $11::text <> ''`, t.Name.SQL()),
 		s.Whole.ID, s.Whole.Revision, s.SystemID, s.LSN, s.Now, kept, string(text), from, fromAt, st.ended,
 		g.Cause, g.What, null(g.FromLSN), g.FromAt, null(g.ToLSN), g.ToAt)
-	return err
+	return tag.RowsAffected() > 0, err
 }

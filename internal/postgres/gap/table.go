@@ -19,7 +19,8 @@ import (
 type Table struct {
 	Name    identifier.Table // no gap is kept if it has no name
 	Objects postgres.Objects
-	Kafka   string // id of the cluster that is published to; empty: not known, and taken for the last one
+	// Publisher is asked for its Kafka during a check. Default: one that publishes nothing.
+	Publisher Publisher
 }
 
 // Of is the table for a slot and its publication: beside the checkpoint, and none without a checkpoint.
@@ -87,8 +88,8 @@ func (t Table) Begin(ctx context.Context, conn *pgx.Conn, g Gap) error {
 	if err != nil {
 		return err
 	}
-	if s.Whole != nil {
-		t.Kafka = cmp.Or(t.Kafka, s.Whole.Evidence.Kafka)
+	if s.Whole != nil { // another slot publishes to the same Kafka
+		t.Publisher = continues{Kafka{ID: s.Whole.Evidence.Kafka, Ends: s.Whole.Evidence.Ends}}
 	}
 	_, err = t.Look(ctx, conn, "", false)
 	return err

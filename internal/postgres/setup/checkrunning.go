@@ -16,7 +16,7 @@ import (
 // reach the WAL, a publication or slot that no longer exists. What the stream itself shows (a column that is missing
 // from a row) is none of its business. Errors are as Ensure's.
 func CheckPublished(ctx context.Context, dsn string, cfg Config) error {
-	_, err := CheckRunning(ctx, dsn, cfg, "")
+	_, err := CheckRunning(ctx, dsn, cfg, nil)
 	return err
 }
 
@@ -28,9 +28,9 @@ type Running struct {
 	Why    error               // why they are not; nil if there is no table for them
 }
 
-// CheckRunning is CheckPublished that also returns the rest of what it finds, and keeps the account of gaps. kafka is
-// the id of the cluster that is published to, empty if it is not known.
-func CheckRunning(ctx context.Context, dsn string, cfg Config, kafka string) (r Running, err error) {
+// CheckRunning is CheckPublished that also returns the rest of what it finds, and keeps the account of gaps. p may be
+// nil.
+func CheckRunning(ctx context.Context, dsn string, cfg Config, p gap.Publisher) (r Running, err error) {
 	cfg = cfg.WithDefaults().withoutExtras()
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		st, err := readState(ctx, conn, cfg)
@@ -43,7 +43,7 @@ func CheckRunning(ctx context.Context, dsn string, cfg Config, kafka string) (r 
 			return preflight.FirstFailure(pair)
 		}
 		hides := preflight.FirstFailure(checkHidden(cfg, st))
-		r.lookAtGaps(ctx, conn, cfg, look{hides: hides, kafka: kafka})
+		r.lookAtGaps(ctx, conn, cfg, look{hides: hides, publisher: p})
 		if err := preflight.FirstFailure(checkSlot(cfg, st)); err != nil {
 			return err
 		}
@@ -59,10 +59,10 @@ func checkHidden(cfg Config, st state) []preflight.Finding {
 }
 
 // LookBefore keeps the account of gaps at a start, before anything is streamed.
-func LookBefore(ctx context.Context, dsn string, cfg Config) (r Running, err error) {
+func LookBefore(ctx context.Context, dsn string, cfg Config, p gap.Publisher) (r Running, err error) {
 	cfg = cfg.WithDefaults().withoutExtras()
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
-		r.lookAtGaps(ctx, conn, cfg, look{starts: true})
+		r.lookAtGaps(ctx, conn, cfg, look{starts: true, publisher: p})
 		return nil
 	})
 	return r, err
@@ -70,15 +70,15 @@ func LookBefore(ctx context.Context, dsn string, cfg Config) (r Running, err err
 
 // look is what an account of gaps has to know.
 type look struct {
-	hides  error // why rows are missing from the stream as things are now
-	starts bool  // nothing is streamed yet
-	kafka  string
+	hides     error // why rows are missing from the stream as things are now
+	starts    bool  // nothing is streamed yet
+	publisher gap.Publisher
 }
 
 // lookAtGaps looks where the account is written: on the primary.
 func (r *Running) lookAtGaps(ctx context.Context, conn *pgx.Conn, cfg Config, l look) {
 	t, why := gap.Of(cfg.Objects), ""
-	t.Kafka = l.kafka
+	t.Publisher = l.publisher
 	if l.hides != nil {
 		why, _ = fault.Split(l.hides)
 	}

@@ -31,14 +31,14 @@ func TestCheckNamesASynchronousRelay(t *testing.T) {
 	cfg := planConfig()
 	cfg.Slot, cfg.Publication = dedicated.Slot, dedicated.Publication
 	require.NoError(t, Ensure(t.Context(), dedicated.DSN, cfg, true))
-	running, err := CheckRunning(t.Context(), dedicated.DSN, cfg, "")
+	running, err := CheckRunning(t.Context(), dedicated.DSN, cfg, nil)
 	require.NoError(t, err)
 	require.Empty(t, running.Harm)
 
 	dedicated.Exec(t, `ALTER SYSTEM SET synchronous_standby_names = 'FIRST 1 (a, *)'`)
 	dedicated.Exec(t, `SELECT pg_reload_conf()`)
 	require.Eventually(t, func() bool {
-		running, err := CheckRunning(t.Context(), dedicated.DSN, cfg, "")
+		running, err := CheckRunning(t.Context(), dedicated.DSN, cfg, nil)
 		require.NoError(t, err)
 		return about(running.Harm, codeSynchronous) != nil
 	}, 30*time.Second, 50*time.Millisecond)

@@ -23,7 +23,7 @@ func withGaps(t *testing.T, tables ...string) *adminDB {
 // look is what a connector that runs does at each interval.
 func (db *adminDB) look(t *testing.T) []gap.Gap {
 	t.Helper()
-	r, _ := CheckRunning(t.Context(), db.DSN, db.cfg, "")
+	r, _ := CheckRunning(t.Context(), db.DSN, db.cfg, nil)
 	require.NoError(t, r.Why)
 	require.True(t, r.Looked)
 	return r.Gaps
@@ -144,7 +144,7 @@ func TestVersionsGapLastsUntilThePublicationIsRight(t *testing.T) {
 func TestVersionsGapsWhileNothingRuns(t *testing.T) {
 	db := withGaps(t, setupTableDDL)
 	before := func() []gap.Gap {
-		r, err := LookBefore(t.Context(), db.DSN, db.cfg)
+		r, err := LookBefore(t.Context(), db.DSN, db.cfg, nil)
 		require.NoError(t, err)
 		require.NoError(t, r.Why)
 		return r.Gaps
@@ -193,7 +193,7 @@ func TestVersionsGapsWhileNothingRuns(t *testing.T) {
 func TestVersionsKafkaReplaced(t *testing.T) {
 	db := withGaps(t, setupTableDDL)
 	in := func(kafka string) []gap.Gap {
-		r, _ := CheckRunning(t.Context(), db.DSN, db.cfg, kafka)
+		r, _ := CheckRunning(t.Context(), db.DSN, db.cfg, &publisher{now: gap.Kafka{ID: kafka}})
 		require.NoError(t, r.Why)
 		require.True(t, r.Looked)
 		return r.Gaps
@@ -217,4 +217,66 @@ func TestVersionsKafkaReplaced(t *testing.T) {
 	_, err := RecreateSlot(t.Context(), db.DSN, db.cfg)
 	require.NoError(t, err)
 	require.Len(t, in("A"), 4, "another slot publishes to the same Kafka")
+}
+
+// publisher publishes to the cluster of an id; without one, to none.
+type publisher struct {
+	now  gap.Kafka
+	last gap.Kafka
+	kept []gap.Lost
+}
+
+func (p *publisher) Kafka(last gap.Kafka) gap.Kafka { p.last = last; return p.now }
+func (p *publisher) Kept(lost []gap.Lost)           { p.kept, p.now.Lost = lost, nil }
+
+// Bug (stream): nothing remembered how far Kafka had acknowledged records. Cost: after a topic was deleted and created
+// again, after an unclean election, and in a cluster that was put back to an older copy of itself, acknowledged events
+// were in no Kafka, while the connector was ready and `check` content.
+func TestVersionsKafkaLostRecords(t *testing.T) {
+	db := withGaps(t, setupTableDDL)
+	p := &publisher{now: gap.Kafka{ID: "A"}}
+	look := func(ends ...int64) []gap.Gap {
+		p.now.Ends = map[string][]int64{"t": ends}
+		r, _ := CheckRunning(t.Context(), db.DSN, db.cfg, p)
+		require.NoError(t, r.Why)
+		require.True(t, r.Looked)
+		return r.Gaps
+	}
+	require.Empty(t, look(0, 70))
+	require.Empty(t, look(5, 100))
+	require.Equal(t, gap.Kafka{ID: "A", Ends: map[string][]int64{"t": {0, 70}}}, p.last)
+
+	lost := []gap.Lost{{Topic: "t", Partition: 1, From: 104, To: 120}}
+	p.now.Lost = lost
+	db.Exec(t, `ALTER PUBLICATION `+identifier.Quote(db.cfg.Publication)+` DROP TABLE outbox`)
+	open := look(6, 105)
+	require.Equal(t, lost, p.kept)
+	require.Len(t, open, 1, "one gap at a time")
+	require.Equal(t, gap.KafkaLost, open[0].Cause)
+	require.Contains(t, open[0].What, `offsets 104 to 119 of partition 1 of topic "t"`)
+	require.NotEmpty(t, open[0].FromLSN, "acknowledged since the last check")
+	require.False(t, open[0].Lasts())
+	open = look(6, 105)
+	require.Len(t, open, 2)
+	require.Equal(t, gap.Unpublished, open[1].Cause)
+	require.Equal(t, map[string][]int64{"t": {6, 105}}, p.last.Ends)
+	db.Exec(t, `ALTER PUBLICATION `+identifier.Quote(db.cfg.Publication)+` ADD TABLE outbox`)
+	require.Len(t, look(6, 107), 2)
+
+	for name, test := range map[string]gap.Lost{
+		"older records":        {Topic: "t", Partition: 1, From: 0, To: 107},
+		"not known before":     {Topic: "t", Partition: 7, From: 3, To: 4},
+		"a topic of that kind": {Topic: "u", Partition: 0, From: 3, To: 4},
+	} {
+		p.now.Lost = []gap.Lost{lost[0], test}
+		before := len(look(6, 107)) - 1
+		open := look(6, 107)
+		require.Len(t, open, before+1, name)
+		require.Empty(t, open[before].FromLSN, name)
+		require.Nil(t, open[before].FromAt, name)
+	}
+	_, err := RecreateSlot(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, err)
+	look(6, 107)
+	require.Equal(t, gap.Kafka{ID: "A", Ends: map[string][]int64{"t": {6, 107}}}, p.last, "the same Kafka")
 }

@@ -17,7 +17,7 @@ func TestVersionsChildrenByInheritance(t *testing.T) {
 	db := withGaps(t, setupTableDDL)
 	require.Empty(t, db.look(t))
 	db.Exec(t, `CREATE TABLE outbox_child () INHERITS (outbox)`)
-	_, err := CheckRunning(t.Context(), db.DSN, db.cfg, "")
+	_, err := CheckRunning(t.Context(), db.DSN, db.cfg, nil)
 	requireOperator(t, err, "outbox_child", "inherits")
 	open := db.look(t)
 	require.Len(t, open, 1)

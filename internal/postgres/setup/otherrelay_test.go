@@ -39,7 +39,7 @@ func TestVersionsOtherRelayIsNamed(t *testing.T) {
 		require.NoError(t, conn.Frontend().Flush())
 		_, err = conn.ReceiveMessage(t.Context())
 		require.NoError(t, err)
-		running, err := CheckRunning(t.Context(), db.DSN, db.cfg, "")
+		running, err := CheckRunning(t.Context(), db.DSN, db.cfg, nil)
 		require.NoError(t, err)
 		check := about(Preflight(t.Context(), db.DSN, db.cfg), CodeOtherRelay)
 		if publication == db.Publication {

@@ -86,6 +86,9 @@ type Config struct {
 	// a topic is waited for.
 	CreateTopic func(name string) wire.TopicSettings
 
+	// Ends gets the places of acknowledged batches. Default: one of the producer's own.
+	Ends *LogEnds
+
 	// Logger; default none.
 	Logger *zap.Logger
 
@@ -134,6 +137,7 @@ const maxInFlight = 5
 func (c *Config) setDefaults() {
 	c.SetDefaults()
 	c.Transactional = c.Transactions != nil
+	c.Ends = cmp.Or(c.Ends, &LogEnds{})
 	c.Compression = cmp.Or(c.Compression, "none")
 	c.MaxRequestBytes = cmp.Or(c.MaxRequestBytes, 1<<20)
 	c.MaxBatchBytes = cmp.Or(c.MaxBatchBytes, 1_000_000)

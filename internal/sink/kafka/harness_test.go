@@ -76,6 +76,7 @@ type rig struct {
 	bytes  int64
 	ticket uint64
 	sent   map[string][]string // by topic: values in order of Produce
+	loses  bool                // the test deletes what was acknowledged
 }
 
 func newRig(t testing.TB, c *kfake.Cluster, change ...func(*Config)) *rig {
@@ -122,6 +123,8 @@ func newRigAt(t testing.TB, brokers []string, change ...func(*Config)) *rig {
 		stop()
 		<-r.Producer.stopped
 		requireTroublesBegin(t, logs)
+		_, lost := r.cfg.Ends.Account("")
+		require.Equal(t, r.loses, len(lost) > 0, "%v", lost)
 	})
 	return r
 }

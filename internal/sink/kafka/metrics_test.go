@@ -24,7 +24,7 @@ func throttling(c *kfake.Cluster, d time.Duration) {
 			topic.Topic = rt.Topic
 			for _, rp := range rt.Partitions {
 				part := kmsg.NewProduceResponseTopicPartition()
-				part.Partition = rp.Partition
+				part.Partition, part.BaseOffset = rp.Partition, -1 // it is not in the log
 				topic.Partitions = append(topic.Partitions, part)
 			}
 			res.Topics = append(res.Topics, topic)

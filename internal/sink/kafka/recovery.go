@@ -74,6 +74,7 @@ func (p *Producer) resolve(b *batch, v wire.Verdict) {
 		part.lastAck = time.Now()
 		part.trouble.resolve(p.log)
 		part.lacking = time.Time{}
+		p.noteEnd(b)
 		p.complete(b)
 	}
 	if part.drained() {

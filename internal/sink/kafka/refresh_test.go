@@ -77,6 +77,7 @@ func TestRefreshByABrokerThatKnowsLess(t *testing.T) {
 		r.cfg.pace.settling = 50 * time.Millisecond
 		r.Producer.mu.Unlock()
 		require.NoError(t, c.DeleteTopic("t"))
+		r.loses = true
 		r.Refresh()
 		r.produce("t", "k")
 		r.produce("other", "k")

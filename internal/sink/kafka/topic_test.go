@@ -48,6 +48,7 @@ func TestTopicDeleted(t *testing.T) {
 		r.drain()
 		r.sent = map[string][]string{}
 		require.NoError(t, c.DeleteTopic("t"))
+		r.loses = true
 		r.burst()
 		require.Eventually(t, func() bool {
 			for _, x := range r.Trouble() {
@@ -92,6 +93,7 @@ func TestTopicReCreatedWithFewerPartitions(t *testing.T) {
 					r.drain()
 					r.sent = map[string][]string{}
 					require.NoError(t, c.DeleteTopic("t"))
+					r.loses = true
 					burst()
 					require.Eventually(t, func() bool { return len(r.Trouble()) > 0 }, testPatience, testTick)
 					require.NoError(t, c.CreateTopic("t", int32(n), nil))
@@ -214,6 +216,7 @@ func TestTopicDeletedOnPurpose(t *testing.T) {
 		r.produce("t", "k")
 		r.drain()
 		require.NoError(t, c.DeleteTopic("t"))
+		r.loses = true
 		require.Never(t, func() bool { return len(r.Trouble()) > 0 }, 200*time.Millisecond, testTick)
 		r.sent = map[string][]string{}
 		r.produce("t", "k")

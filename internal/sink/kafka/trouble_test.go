@@ -71,6 +71,7 @@ func TestADeletedTopicSwallowsItsPartitions(t *testing.T) {
 		r.drain()
 		r.sent = map[string][]string{}
 		require.NoError(t, c.DeleteTopic("t"))
+		r.loses = true
 		r.burst()
 		require.Eventually(t, func() bool {
 			now := r.Trouble()
