@@ -56,7 +56,7 @@ func (e *LostError) Error() string {
 func (c *Consumer) Run(ctx context.Context) error {
 	c.members.run(true)
 	defer c.members.run(false)
-	transport := &kafka.Transport{TLS: c.opts.TLS, SASL: c.opts.SASL}
+	transport := &kafka.Transport{TLS: c.opts.TLS, SASL: c.opts.SASL, MetadataTTL: topicsEvery}
 	defer transport.CloseIdleConnections()
 	c.client = &kafka.Client{Addr: kafka.TCP(c.opts.Brokers...), Transport: transport}
 	letters := newWriter(c.opts.Brokers, transport)
@@ -65,33 +65,58 @@ func (c *Consumer) Run(ctx context.Context) error {
 	if err := c.checkDeadLetterTopics(ctx); err != nil {
 		return err
 	}
-	group, err := kafka.NewConsumerGroup(c.opts.group())
-	if err != nil {
-		return fmt.Errorf("consumer: %w", err)
-	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var running sync.WaitGroup
-	running.Go(func() {
-		<-ctx.Done()
-		_ = group.Close() // ends the generation, waits for its partitions, and leaves the group
-	})
 	running.Go(func() { c.countLetters(ctx) })
-	for ctx.Err() == nil {
-		gen, err := group.Next(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil: // the group pauses automatically before it tries again
-			c.opts.Logger.Warn("joining the consumer group failed", "group", c.opts.Group, "error", err.Error())
-		default:
-			c.startGeneration(ctx, gen, end, &running)
+	var failed error
+	for ctx.Err() == nil && failed == nil {
+		if topics := c.awaitTopics(ctx); topics != nil {
+			failed = c.join(ctx, topics, end)
 		}
 	}
+	end(nil)
 	running.Wait()
+	if failed != nil {
+		return failed
+	}
 	var lost *LostError
 	if errors.As(context.Cause(ctx), &lost) {
 		return lost
 	}
+	return nil
+}
+
+// join is a member of the group for these topics, until ctx ends or other topics can be read. An error of the
+// configuration is returned.
+func (c *Consumer) join(ctx context.Context, topics []string, end context.CancelCauseFunc) error {
+	var distributed assigned
+	group, err := kafka.NewConsumerGroup(c.opts.group(topics, &distributed))
+	if err != nil {
+		return fmt.Errorf("consumer: %w", err)
+	}
+	over, leave := context.WithCancel(ctx)
+	defer leave()
+	var running sync.WaitGroup
+	running.Go(func() {
+		<-over.Done()
+		_ = group.Close() // ends the generation, waits for its partitions, and leaves the group
+	})
+	for over.Err() == nil {
+		gen, err := group.Next(over)
+		switch {
+		case over.Err() != nil:
+		case err != nil: // the group pauses automatically before it tries again
+			c.opts.Logger.Warn("joining the consumer group failed", "group", c.opts.Group, "error", err.Error())
+		default:
+			g := &generation{
+				c: c, gen: gen, topics: topics, assigned: distributed.take(), wake: make(chan struct{}, 1),
+				finished: map[string]map[int]int64{},
+			}
+			g.start(ctx, end, leave, &running)
+		}
+	}
+	running.Wait()
 	return nil
 }
 

@@ -14,6 +14,8 @@ import (
 type generation struct {
 	c          *Consumer
 	gen        *kafka.Generation
+	topics     []string       // that the member has joined for
+	assigned   map[string]int // partitions that this member, as the leader, has distributed; nil: it does not lead
 	partitions sync.WaitGroup
 	wake       chan struct{}
 	progress   []*progress
@@ -22,12 +24,12 @@ type generation struct {
 	finished map[string]map[int]int64 // next offsets, not committed yet
 }
 
-// startGeneration starts a goroutine for each assigned partition and one that commits. They end with the generation,
-// and running waits for them.
-func (c *Consumer) startGeneration(
-	ctx context.Context, gen *kafka.Generation, end context.CancelCauseFunc, running *sync.WaitGroup,
+// start starts a goroutine for each assigned partition, one that commits, and two that watch. They end with the
+// generation, and running waits for them. end ends Run, leave the membership.
+func (g *generation) start(
+	ctx context.Context, end context.CancelCauseFunc, leave context.CancelFunc, running *sync.WaitGroup,
 ) {
-	g := &generation{c: c, gen: gen, wake: make(chan struct{}, 1), finished: map[string]map[int]int64{}}
+	c, gen := g.c, g.gen
 	for topic, assignments := range gen.Assignments {
 		for _, a := range assignments {
 			g.progress = append(g.progress, &progress{
@@ -55,7 +57,12 @@ func (c *Consumer) startGeneration(
 		}
 	}
 	c.members.join(gen.ID, g.progress)
-	for _, work := range []func(over context.Context){g.commitAll, g.watch} {
+	topics := func(over context.Context) {
+		if g.watchTopics(over) {
+			leave()
+		}
+	}
+	for _, work := range []func(over context.Context){g.commitAll, g.watch, topics} {
 		running.Add(1)
 		gen.Start(func(over context.Context) {
 			defer running.Done()

@@ -150,16 +150,19 @@ func (o Options) dialer() *kafka.Dialer {
 	return &kafka.Dialer{Timeout: 10 * time.Second, DualStack: true, TLS: o.TLS, SASLMechanism: o.SASL}
 }
 
-func (o Options) group() kafka.ConsumerGroupConfig {
+func (o Options) group(topics []string, distributed *assigned) kafka.ConsumerGroupConfig {
 	start := kafka.FirstOffset
 	if o.FromEnd {
 		start = kafka.LastOffset
 	}
 	return kafka.ConsumerGroupConfig{
-		ID: o.Group, Brokers: o.Brokers, Dialer: o.dialer(), Topics: o.Topics, StartOffset: start,
+		ID: o.Group, Brokers: o.Brokers, Dialer: o.dialer(), Topics: topics, StartOffset: start,
 		// kafka-go sends no heartbeats after the end of a generation. The session must outlive the drain, otherwise the
 		// broker refuses the last commit.
 		HeartbeatInterval: heartbeat, SessionTimeout: o.Drain + 5*heartbeat, RebalanceTimeout: rebalanceTimeout,
-		JoinGroupBackoff: time.Second, WatchPartitionChanges: true,
+		JoinGroupBackoff: time.Second,
+		GroupBalancers: []kafka.GroupBalancer{
+			balancer{kafka.RangeGroupBalancer{}, distributed}, balancer{kafka.RoundRobinGroupBalancer{}, distributed},
+		},
 	}
 }

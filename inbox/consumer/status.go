@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,6 +20,8 @@ type Status struct {
 	Generation int32             `json:"generation"` // of the group; 0 before this member has joined
 	Since      time.Time         `json:"since"`      // of this state: joined, or without partitions
 	Partitions []PartitionStatus `json:"partitions"` // that are assigned, by topic and number
+	// Missing are topics that do not exist, or cannot be looked at. The others are consumed.
+	Missing []string `json:"missing,omitempty"`
 }
 
 // PartitionStatus is how far one assigned partition is handled.
@@ -51,6 +54,8 @@ type members struct {
 	generation int32
 	since      time.Time
 	partitions []*progress
+	last       []*progress       // of the generation before
+	missing    map[string]string // why topics cannot be read
 }
 
 // progress is the state of one assigned partition.
@@ -68,23 +73,27 @@ func (c *Consumer) Status() Status {
 	for _, p := range c.members.partitions {
 		s.Partitions = append(s.Partitions, p.read())
 	}
+	s.Missing = slices.Sorted(maps.Keys(c.members.missing))
 	slices.SortFunc(s.Partitions, func(a, b PartitionStatus) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
 	return s
 }
 
-// Ready returns nil while the consumer does its work, otherwise the reason: Run is not running, the group was not
-// joined yet or has had no generation for Options.Stall, a partition in which records wait has made no progress for as
-// long, or a record waits for something that it is not the cause of for ten seconds, or because of Options.Breaker. It
-// is for a readiness probe and for alerts. A liveness probe should not ask it: a restart does not repair the system
-// that a handler waits for.
+// Ready returns nil while the consumer does its work, otherwise the reason: Run is not running, a topic does not exist,
+// the group was not joined yet or has had no generation for Options.Stall, a partition in which records wait has made
+// no progress for as long, or a record waits for something that it is not the cause of for ten seconds, or because of
+// Options.Breaker. It is for a readiness probe and for alerts. A liveness probe should not ask it: a restart does not
+// repair the system that a handler waits for.
 func (c *Consumer) Ready() error {
 	c.members.mu.Lock()
-	running := c.members.running
+	running, missing := c.members.running, c.members.missing
 	c.members.mu.Unlock()
 	if !running {
 		return errors.New("consumer: Run is not running")
+	}
+	for _, topic := range slices.Sorted(maps.Keys(missing)) {
+		return fmt.Errorf("consumer: the topic %s cannot be read: %s", topic, missing[topic])
 	}
 	return c.Status().ready(time.Now(), c.opts.Stall)
 }
@@ -125,13 +134,27 @@ const outsideLimit = 10 * time.Second
 func (m *members) run(running bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.running, m.generation, m.since, m.partitions = running, 0, time.Now(), nil
+	m.running, m.generation, m.since = running, 0, time.Now()
+	m.partitions, m.last, m.missing = nil, nil, nil
 }
 
-// join notes a new generation.
+// misses notes why topics cannot be read, and returns the reasons before.
+func (m *members) misses(missing map[string]string) (before map[string]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, m.missing = m.missing, missing
+	return before
+}
+
+// join notes a new generation. A partition that stays with the member has made no progress by that.
 func (m *members) join(generation int32, partitions []*progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for _, p := range partitions {
+		for _, before := range slices.Concat(m.partitions, m.last) {
+			p.continues(before.read())
+		}
+	}
 	m.generation, m.since, m.partitions = generation, time.Now(), partitions
 }
 
@@ -140,7 +163,16 @@ func (m *members) leave(generation int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.generation == generation {
-		m.generation, m.since, m.partitions = -1, time.Now(), nil
+		m.generation, m.since, m.partitions, m.last = -1, time.Now(), nil, m.partitions
+	}
+}
+
+// continues takes over the time of the partition's last progress.
+func (p *progress) continues(before PartitionStatus) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := &p.status; s.Topic == before.Topic && s.Partition == before.Partition {
+		s.Progress = before.Progress
 	}
 }
 
