@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -14,7 +15,9 @@ import (
 // operating system's library; an index corrupted by such an upgrade would let duplicates pass. claimed_at is the start
 // of the transaction and never changes, so completing a row does not touch an index (a HOT update). The lock lets
 // several instances run the statements at their start at the same time: IF NOT EXISTS alone does not (23505). It needs
-// all statements in one transaction, which is how Postgres takes a text of several.
+// all statements in one transaction, which is how Postgres takes a text of several. CREATE INDEX IF NOT EXISTS locks
+// the table before it looks, and would wait for each handler that is at work, with the claims behind it; so the catalog
+// is looked at first.
 func Schema(opts Options) (string, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -30,12 +33,31 @@ CREATE TABLE IF NOT EXISTS %[1]s (
     completed_at timestamptz,
     PRIMARY KEY (consumer, event_id)
 );
-CREATE INDEX IF NOT EXISTS %[5]s ON %[1]s (consumer, claimed_at);
-`, opts.table(), maxConsumer, maxEventID, maxSource, opts.index()), nil
+%[5]s`, opts.table(), maxConsumer, maxEventID, maxSource, opts.createIndex()), nil
 }
 
-// index returns the name of the index for pruning.
-func (o Options) index() string {
+// createIndex returns the statement that creates the index for pruning if there is none.
+func (o Options) createIndex() string {
+	body := fmt.Sprintf(`
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+                   WHERE i.indrelid = %s::pg_catalog.regclass
+                   AND c.relname = %s) THEN
+        CREATE INDEX IF NOT EXISTS %s ON %s (consumer, claimed_at);
+    END IF;
+END`, literal(o.table()), literal(o.indexName()), pgx.Identifier{o.indexName()}.Sanitize(), o.table())
+	quote := "$do$"
+	for strings.Contains(body, quote) { // in a name
+		quote = "$" + quote[1:len(quote)-1] + "o$"
+	}
+	return "DO " + quote + body + "\n" + quote + ";\n"
+}
+
+// literal quotes a text. A backslash means itself (standard_conforming_strings).
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// indexName returns the name of the index for pruning.
+func (o Options) indexName() string {
 	const suffix = "_claimed_at_idx"
 	table := o.Table
 	if cut := maxIdentifier - len(suffix); len(table) > cut {
@@ -44,5 +66,5 @@ func (o Options) index() string {
 		}
 		table = table[:cut]
 	}
-	return pgx.Identifier{table + suffix}.Sanitize()
+	return table + suffix
 }

@@ -170,8 +170,8 @@ func TestNewID(t *testing.T) {
 }
 
 func TestIndexName(t *testing.T) {
-	require.Equal(t, `"outbox_created_at_idx"`, Options{Table: "outbox"}.index())
+	require.Equal(t, "outbox_created_at_idx", Options{Table: "outbox"}.index())
 	long := Options{Table: strings.Repeat("ä", 31)}.index()
-	require.Equal(t, `"`+strings.Repeat("ä", 24)+`_created_at_idx"`, long)
-	require.LessOrEqual(t, len(long)-2, maxIdentifier)
+	require.Equal(t, strings.Repeat("ä", 24)+"_created_at_idx", long)
+	require.LessOrEqual(t, len(long), maxIdentifier)
 }

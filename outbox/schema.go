@@ -17,6 +17,9 @@ import (
 // work for VACUUM. Partitions returns the SQL of the partitions for future days. The table also gets a default
 // partition, because an INSERT without a matching partition would fail and abort the application's transaction. The
 // primary key then includes created_at, so it does not prevent an id from being used twice.
+//
+// The text may run at each start of the application: CREATE INDEX IF NOT EXISTS would lock the table before it looks,
+// and have all writers wait for the longest open transaction, so the catalog is looked at first.
 func Schema(opts Options) (string, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -39,9 +42,32 @@ func Schema(opts Options) (string, error) {
                                       AND headers - ARRAY['id', 'type', 'position', ''] = headers),
     created_at     timestamptz NOT NULL DEFAULT now()%[6]s
 )%[7]s;
-%[8]sCREATE INDEX IF NOT EXISTS %[4]s ON %[1]s (created_at);
-`, opts.table(), maxAggregateType, opts.Payload, opts.index(), id, key, partitioned, rest), nil
+%[8]s%[4]s`, opts.table(), maxAggregateType, opts.Payload, opts.createIndex(), id, key, partitioned, rest), nil
 }
+
+// createIndex returns the statement that creates the index for pruning if there is none.
+func (o Options) createIndex() string {
+	name := o.index()
+	body := fmt.Sprintf(`
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+                   WHERE i.indrelid = %s::pg_catalog.regclass
+                   AND c.relname = %s) THEN
+        CREATE INDEX IF NOT EXISTS %s ON %s (created_at);
+    END IF;
+END`, literal(o.table()), literal(name), pgx.Identifier{name}.Sanitize(), o.table())
+	quote := "$do$"
+	for strings.Contains(body, quote) { // in a name
+		quote = "$" + quote[1:len(quote)-1] + "o$"
+	}
+	return "DO " + quote + body + "\n" + quote + ";\n"
+}
+
+// index returns the name of the index for pruning, as Postgres would choose it.
+func (o Options) index() string { return o.suffixed("_created_at_idx").Table }
+
+// literal quotes a text. A backslash means itself (standard_conforming_strings).
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // Partitions returns the SQL that creates the partitions of a partitioned table for a number of days (UTC), beginning
 // with the day of from. Existing partitions are left alone. Run the SQL well in advance: once events of a day are in
@@ -64,11 +90,6 @@ func Partitions(opts Options, from time.Time, days int) (string, error) {
 		day = next
 	}
 	return b.String(), nil
-}
-
-// index returns the name of the index for pruning, as Postgres would choose it.
-func (o Options) index() string {
-	return pgx.Identifier{o.suffixed("_created_at_idx").Table}.Sanitize()
 }
 
 // suffixed returns options for a table named after o.Table, cut to the length that Postgres accepts.
