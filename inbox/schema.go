@@ -16,7 +16,7 @@ import (
 // of the transaction and never changes, so completing a row does not touch an index (a HOT update). The lock lets
 // several instances run the statements at their start at the same time: IF NOT EXISTS alone does not (23505). It needs
 // all statements in one transaction, which is how Postgres takes a text of several. CREATE INDEX IF NOT EXISTS locks
-// the table before it looks, and would wait for each handler that is at work, with the claims behind it; so the catalog
+// the table before it looks, and would wait for each handler that is at work, with all claims after it; so the catalog
 // is looked at first.
 func Schema(opts Options) (string, error) {
 	opts, err := opts.withDefaults()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/app/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
@@ -57,6 +58,9 @@ records had there; with --key to the partition of that key; or with --from-table
 Consumers of the topic that have handled the event recognize its id. A letter of class "waiting" waits for an earlier
 one of its key and is left to its consumer, unless it is chosen by --reason waiting, or named with --again.
 
+A compacted topic is refused without --into-compacted: of each key it keeps the last record, so an event that is
+published again replaces a newer one for good.
+
 A mark in the dead-letter topic, before and after, remembers the retry. What was retried is not published again
 without --again; nor is what an interrupted retry left behind, of which it is not known whether it was published.
 Letters retry does not touch stay as they are.
@@ -85,10 +89,14 @@ something was not published; what and why is said.`,
 			return a.retry(cmd.Context(), c, &o, args)
 		},
 	}
-	f := cmd.Flags()
-	f.BoolVar(&o.all, "all", false, "retry every open letter")
 	fileFlag(cmd, &o.File)
 	filterFlags(cmd, &o.Filter)
+	o.register(cmd.Flags())
+	return cmd
+}
+
+func (o *retryFlags) register(f *pflag.FlagSet) {
+	f.BoolVar(&o.all, "all", false, "retry every open letter")
 	f.BoolVar(&o.Again, "again", false,
 		"also publish what was retried already, or what an interrupted retry left behind")
 	f.BoolVar(&o.DryRun, "dry-run", false, "say what would be published, and publish nothing")
@@ -98,8 +106,8 @@ something was not published; what and why is said.`,
 	f.StringArrayVar(&o.Corrections.Set, "set", nil,
 		"COLUMN=VALUE: give the row this value before it is routed; may be repeated")
 	f.StringSliceVar(&o.Corrections.Null, "null", nil, "COLUMN: make it NULL before the row is routed; may be repeated")
+	f.BoolVar(&o.IntoCompacted, "into-compacted", false, intoCompactedUsage)
 	f.DurationVar(&o.Timeout, "timeout", 30*time.Second, "how long to wait for Kafka to take a batch of letters")
-	return cmd
 }
 
 func (a *app) retry(ctx context.Context, c *config.Loaded, o *retryFlags, names []string) error {

@@ -102,7 +102,7 @@ func (a *app) find(ctx context.Context, c *config.Loaded, id string, o *findFlag
 	} else {
 		err = r.Text(a.stdout)
 	}
-	if err == nil && r.Verdict != find.Published {
+	if err == nil && r.Verdict != find.Published && r.Verdict != find.Superseded {
 		err = reported{&fault.Error{Kind: fault.Operator, Object: "find", Err: errors.New(r.Sentence)}}
 	}
 	return err

@@ -38,10 +38,12 @@ a limited rate, with a header "replayed" that holds the run's id, after newer ev
 the end of the log as of then. The connector has to run meanwhile; repair waits until it has caught up, so that
 nothing in flight counts as missing. It takes SELECT on the tables.
 
-Aborted transactions in a topic do not count. A topic that has begun to remove records, or that is compacted, does not
-tell what was never in it: then repair publishes nothing, and asks for --since, or for --yes-publish-twice. Rows that
-lead to no topic are counted: "cdc-outbox dead-letter list" has the rows that were dead-lettered. A topic that is
-missing has none of its rows; to publish them it has to be made first, unless kafka.topics.create is set:
+Aborted transactions in a topic do not count. A topic that has begun to remove records does not tell what was never in
+it: then repair publishes nothing, and asks for --since, or for --yes-publish-twice. In a compacted topic a row is
+accounted for by a record of its key that is not older, by their timestamps, and of a key without one only the newest
+event is published. Rows that lead to no topic are counted: "cdc-outbox dead-letter list" has the rows that were
+dead-lettered. A topic that is missing has none of its rows; to publish them it has to be made first, unless
+kafka.topics.create is set:
 kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic NAME --partitions 12.
 
 With --ghosts it looks in the other direction, and only reads: it lists the events in the topics whose rows the tables
@@ -171,6 +173,10 @@ func (a *app) printRepair(r *replay.RepairReport, o *repairFlags) error {
 		if t.Skipped > 0 {
 			fmt.Fprintf(a.stdout, "  besides, %s by decision: `cdc-outbox row list`\n",
 				human.Counted(t.Skipped, "row was skipped", "rows were skipped"))
+		}
+		if t.Superseded > 0 {
+			fmt.Fprintf(a.stdout, "  besides, %s by newer events of their keys in compacted topics\n",
+				human.Counted(t.Superseded, "row is superseded", "rows are superseded"))
 		}
 		if t.Unrouted > 0 {
 			fmt.Fprintf(a.stdout, "  besides, %d rows make no record: `cdc-outbox dead-letter list`, `cdc-outbox "+

@@ -25,8 +25,9 @@ import (
 type replayFlags struct {
 	replay.Choice
 	replay.Pace
-	all, asJSON bool
-	resume      string
+	all, asJSON   bool
+	intoCompacted bool
+	resume        string
 }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -43,6 +44,9 @@ narrow the choice together.
 it, so the topics are read for it, from end to end, and the rows of the ids that are found there are published; their
 order is that of the log then, per partition. A transaction is chosen by the LSN of its commit, given as both;
 transaction ids are nowhere kept.
+
+A compacted topic is refused without --into-compacted: of each key it keeps the last record, so an event that is
+published again replaces a newer one for good. "cdc-outbox repair" publishes what such a topic lacks.
 
 Records keep the event's id, so an inbox that has handled it passes over it, and get a header "replayed" with the
 run's id. Their order is that of the timestamp column, then of the id: per aggregate the order of the original where
@@ -103,9 +107,14 @@ func (o *replayFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.DryRun, "dry-run", false, "route the rows and count them per topic, and publish nothing")
 	f.BoolVar(&o.SkipBad, "skip-bad-rows", false,
 		"pass over rows that cannot be published instead of stopping at them, and list them")
+	f.BoolVar(&o.intoCompacted, "into-compacted", false, intoCompactedUsage)
 	f.DurationVar(&o.Timeout, "timeout", time.Minute, "how long to wait for Kafka to take 500 rows")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
 }
+
+// intoCompactedUsage is what the flag does, also for dead-letter retry.
+const intoCompactedUsage = "also into compacted topics: the event becomes the last record of its key, and Kafka " +
+	"removes a newer one for good"
 
 func (o *replayFlags) check() error {
 	if err := o.Check(o.all); err != nil {
@@ -152,7 +161,7 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayFlags) erro
 		Choice: o.Choice, Pace: o.Pace, Run: newRunID(), Resume: o.resume,
 		DSN: db.DSN, Admin: db.Admin, Kafka: producer, Router: route, Unplaced: unplaced,
 		Topics: wiring.Topics(c, db.DSN, db.Admin.Tables), HeaderID: wiring.DeadLetters(c).ID,
-		HeaderBytes: wiring.HeaderBytes(c), Progress: a.progress(),
+		HeaderBytes: wiring.HeaderBytes(c), IntoCompacted: o.intoCompacted, Progress: a.progress(),
 	})
 	if r == nil {
 		return err

@@ -70,6 +70,13 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 		r.Complete = false
 		r.NotLooked = append(r.NotLooked, "Kafka: "+err.Error())
 	}
+	if err := o.newer(ctx, r); err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		r.Complete = false
+		r.NotLooked = append(r.NotLooked, "newer records of the key: "+err.Error())
+	}
 	if err := o.letters(ctx, r); err != nil && o.ID != "" {
 		if ctx.Err() != nil {
 			return nil, err

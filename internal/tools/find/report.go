@@ -23,8 +23,10 @@ type Report struct {
 	Records   []Record            `json:"records"` // the earlier first
 	More      int64               `json:"more"`    // further records with the key, before the listed records
 	Letters   []*deadletter.Entry `json:"dead_letters"`
-	Slot      *Slot               `json:"slot"`           // nil: not known, or rows are polled
-	Gaps      []gap.Gap           `json:"gaps,omitempty"` // the open ones
+	Compacted bool                `json:"compacted,omitempty"`     // the topic in which the event is missing
+	Newer     *Record             `json:"superseded_by,omitempty"` // the last record of its key there
+	Slot      *Slot               `json:"slot"`                    // nil: not known, or rows are polled
+	Gaps      []gap.Gap           `json:"gaps,omitempty"`          // the open ones
 	Kafka     Searched            `json:"kafka"`
 	Complete  bool                `json:"complete"`             // all of Kafka that could hold it was searched
 	NotLooked []string            `json:"not_looked,omitempty"` // places that could not be asked, and why

@@ -263,7 +263,7 @@ func (w *worker) fits(m *reader.Message, needle []byte) bool {
 	return w.eventID(m.Headers) == string(needle)
 }
 
-func (w *worker) addRecord(m *reader.Message) {
+func (w *worker) record(m *reader.Message) Record {
 	rec := Record{
 		Topic: m.Topic, Partition: m.Partition, Offset: m.Offset, Timestamp: time.UnixMilli(m.Timestamp).UTC(),
 		EventID: w.eventID(m.Headers),
@@ -274,6 +274,11 @@ func (w *worker) addRecord(m *reader.Message) {
 	if v, ok := m.Header(router.HeaderReplayed); ok {
 		rec.Replayed = string(v)
 	}
+	return rec
+}
+
+func (w *worker) addRecord(m *reader.Message) {
+	rec := w.record(m)
 	if w.own < 0 {
 		w.own = m.Offset
 	}

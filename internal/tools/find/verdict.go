@@ -19,6 +19,7 @@ const (
 	DeadLettered Verdict = "dead_lettered" // in the dead-letter topic alone
 	Bad          Verdict = "bad_row"       // the row cannot become a record
 	Waiting      Verdict = "waiting"       // committed; the relay may still publish it
+	Superseded   Verdict = "superseded"    // not in its compacted topic, which has a later record of the key
 	Missing      Verdict = "missing"       // committed; the relay is past it, and Kafka does not have it
 	Unsearched   Verdict = "unsearched"    // the row is there, and Kafka could not be searched
 	Unknown      Verdict = "unknown"       // neither a row nor a record
@@ -26,7 +27,7 @@ const (
 
 // judge sets the verdict, its sentence and the next step.
 func (r *Report) judge() {
-	for _, of := range []func(*Report) bool{published, deadLettered, badRow, unsearched, nowhere, waiting} {
+	for _, of := range []func(*Report) bool{published, deadLettered, badRow, unsearched, nowhere, waiting, superseded} {
 		if of(r) {
 			return
 		}
@@ -36,6 +37,12 @@ func (r *Report) judge() {
 	if len(r.Gaps) > 0 {
 		r.Sentence += " " + gap.Summary(r.Gaps)
 		r.do(gap.Remedy(r.Gaps))
+		return
+	}
+	if r.Compacted {
+		r.do(fault.Do("The row was written while its table was not in the publication, or its key was deleted. See "+
+			"what is missing, then publish it; repair leaves out what newer events have replaced.",
+			"cdc-outbox repair --dry-run", "cdc-outbox repair"))
 		return
 	}
 	r.do(fault.Do("The topic's retention or compaction may have removed the record, or the row was written while its "+

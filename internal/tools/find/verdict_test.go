@@ -82,6 +82,17 @@ func TestJudge(t *testing.T) {
 			"The row is committed, the relay is past it, and topic order.events does not have it.",
 			"cdc-outbox replay --id e1",
 		},
+		"a row, its compacted topic has a newer record": {
+			Report{
+				Rows: []Row{row}, Complete: true, Slot: &Slot{Passed: true}, Kafka: one, Compacted: true,
+				Newer: &Record{Topic: "order.events", Partition: 3, Offset: 9, EventID: "e2", Timestamp: at},
+			},
+			Superseded, "partition 3 has a record of event e2 with the key at offset 9", "",
+		},
+		"a row, its compacted topic has none of the key": {
+			Report{Rows: []Row{row}, Complete: true, Slot: &Slot{Passed: true}, Kafka: one, Compacted: true},
+			Missing, "topic order.events does not have it", "cdc-outbox repair",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.r.ID = "e1"

@@ -43,6 +43,9 @@ func (r *repair) name(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.supersede(ctx, out); err != nil {
+		return err
+	}
 	for i, t := range r.report.Tables {
 		err := r.each(ctx, i, func() {}, func(found foundRow) error {
 			if _, missing := r.absent[found.hash]; !missing {
@@ -89,8 +92,11 @@ func (r *repair) strikeOff(ctx context.Context) (doubts []error, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if compacted || !known {
+		switch {
+		case !known || compacted && r.untimed():
 			doubts = append(doubts, inDoubt(topic, compacted))
+		case compacted:
+			r.compacted.topics[topic] = true
 		}
 		r.toRead += offsetsIn(spans)
 		for _, span := range spans {
@@ -109,11 +115,11 @@ func (r *repair) strikeOff(ctx context.Context) (doubts []error, err error) {
 func inDoubt(topic string, compacted bool) error {
 	f := &fault.Error{
 		Kind: fault.Operator, Object: fmt.Sprintf("topic %q", topic), Err: errors.New(
-			"it is compacted: of each key Kafka keeps the last record only, so what is not there may have been " +
-				"published and removed",
+			"it is compacted: of each key Kafka keeps the last record only, and the rows have no time that shows " +
+				"which of two events is the newer one",
 		),
-		Next:     "Publish all that is missing, whether it was there or not.",
-		Commands: []string{"cdc-outbox repair --yes-publish-twice"},
+		Next: "Set router.columns.timestamp. To publish all that is missing, although older events may then replace " +
+			"newer ones for good, run `cdc-outbox repair --yes-publish-twice` instead.",
 	}
 	if !compacted {
 		f.Err = errors.New(
@@ -150,6 +156,7 @@ func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reade
 			}
 		}
 		first = false
+		r.compacted.saw(m)
 		if r.read++; r.read%stepRecords == 0 {
 			r.o.Progress.Step(progress.Step{
 				What: "reading topic " + span.Topic, Done: r.read, Total: r.toRead, About: true, Unit: "records",

@@ -38,6 +38,7 @@ type publisher struct {
 	run      string
 	router   router.Router
 	sender   *publish.Publisher // nil while nothing is to be published
+	guard    *publish.Guard     // nil: no topic is refused
 	place    lsn.LSN            // the commit that records seem to have
 	unplaced bool               // records carry no position: as with a relay that polls
 	began    time.Time
@@ -50,6 +51,7 @@ type publisher struct {
 	next   time.Time // before which Rate allows nothing
 
 	rows     int64 // published, also by earlier parts of the run
+	left     int64 // left out
 	topics   map[string]*Topic
 	bad      int64
 	examples []string
@@ -104,7 +106,7 @@ func (p *publisher) route(rel *pgoutput.Relation, row pgoutput.Tuple) (*router.R
 	source := router.Source{CommitTime: p.began}
 	if !p.unplaced {
 		// The number counts the rows before it, also the rows of an earlier part of the run.
-		position := offsets.Position{Commit: p.place, Index: uint32(p.rows) + uint32(len(p.batch))}
+		position := offsets.Position{Commit: p.place, Index: uint32(p.rows+p.left) + uint32(len(p.batch))}
 		source.Position, _ = position.AppendText(nil)
 	}
 	return p.router.Route(rel, row, source)
@@ -126,12 +128,31 @@ func (p *publisher) refuse(id string, err error) error {
 	return nil
 }
 
+// leaveOut takes records out of the batch, and returns how many.
+func (p *publisher) leaveOut(out func(*router.Record) bool) int64 {
+	kept := 0
+	for i, rec := range p.batch {
+		if !out(rec) {
+			p.batch[kept], p.ids[kept] = rec, p.ids[i]
+			kept++
+		}
+	}
+	n := int64(len(p.batch) - kept)
+	p.batch, p.ids, p.left = p.batch[:kept], p.ids[:kept], p.left+n
+	return n
+}
+
 // Flush publishes the batch and returns the cursor of the last row that was added, nil if it has none.
 func (p *publisher) Flush(ctx context.Context) (Cursor, error) {
 	if err := p.wait(ctx); err != nil {
 		return nil, err
 	}
 	if p.sender != nil && len(p.batch) > 0 {
+		for _, rec := range p.batch {
+			if err := p.guard.Judge(ctx, rec.Topic); err != nil {
+				return nil, err
+			}
+		}
 		// An operator who interrupts the run does not want the batch twice: the batch ends first.
 		for i, o := range p.sender.Publish(context.WithoutCancel(ctx), p.batch, p.Timeout) {
 			if o.Err == nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/publish"
-	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -52,14 +51,16 @@ type RepairReport struct {
 
 // Repaired is the result of a repair for one table.
 type Repaired struct {
-	Table     string   `json:"table"`
-	Rows      int64    `json:"rows"`
-	Unrouted  int64    `json:"not_routed"` // rows that make no record
-	Missing   int64    `json:"missing"`
-	Lettered  int64    `json:"dead_lettered"` // rows that Kafka does not have because they are dead letters
-	Skipped   int64    `json:"skipped"`       // rows that Kafka does not have because operators skipped them
-	Published int64    `json:"published_again"`
-	Examples  []string `json:"examples"` // ids
+	Table    string `json:"table"`
+	Rows     int64  `json:"rows"`
+	Unrouted int64  `json:"not_routed"` // rows that make no record
+	Missing  int64  `json:"missing"`
+	Lettered int64  `json:"dead_lettered"` // rows that Kafka does not have because they are dead letters
+	Skipped  int64  `json:"skipped"`       // rows that Kafka does not have because operators skipped them
+	// Superseded are rows that a compacted topic does not have, and that a newer event of their key replaces there.
+	Superseded int64    `json:"superseded"`
+	Published  int64    `json:"published_again"`
+	Examples   []string `json:"examples"` // ids
 }
 
 // Missing returns the number of rows that Kafka does not have.
@@ -96,11 +97,12 @@ type repair struct {
 	read      int64                 // records of Kafka
 	toRead    int64                 // offsets of the topics that were begun
 	absent    map[[16]byte]struct{} // hashes of the ids, as records have them, that were not found in Kafka
+	compacted compacted
 }
 
 // newRepair holds a lock on a session of its own until close.
 func newRepair(ctx context.Context, o *RepairOptions) (*repair, error) {
-	r := &repair{o: o, leads: map[string]bool{}, absent: map[[16]byte]struct{}{}}
+	r := &repair{o: o, leads: map[string]bool{}, absent: map[[16]byte]struct{}{}, compacted: newCompacted()}
 	r.publisher = &publisher{Pace: o.Pace, run: o.Run, router: o.Router, began: time.Now(), topics: map[string]*Topic{}}
 	for _, name := range o.Topics {
 		r.leads[name] = true
@@ -237,69 +239,28 @@ func (r *repair) publish(ctx context.Context, table int) error {
 		}
 		full, err := p.Add(found.Row)
 		if full {
-			err = errors.Join(r.flush(ctx), err)
+			err = errors.Join(r.flush(ctx, r.report.Tables[table]), err)
 		}
 		return err
 	})
 	if err == nil {
-		err = r.flush(ctx)
+		err = r.flush(ctx, r.report.Tables[table])
 	}
 	r.report.Tables[table].Published = p.rows - before
 	return err
 }
 
-func (r *repair) flush(ctx context.Context) error {
+func (r *repair) flush(ctx context.Context, t *Repaired) error {
+	if err := r.readOn(ctx); err != nil {
+		return err
+	}
+	left := r.publisher.leaveOut(r.compacted.superseded)
+	t.Superseded, t.Missing = t.Superseded+left, t.Missing-left
 	if _, err := r.publisher.Flush(ctx); err != nil {
 		return err
 	}
 	r.o.Progress.Step(progress.Step{
 		What: "repair", Done: r.publisher.rows, Total: r.report.Missing(), Unit: "rows published",
 	})
-	return nil
-}
-
-// foundRow is a row of a table with the topic and id of its record.
-type foundRow struct {
-	Row
-	key   outboxtable.Key
-	topic string
-	id    []byte   // that the record has; valid during the call
-	hash  [16]byte // of id
-}
-
-// each routes the rows of a table. A row that makes no record is counted by bad.
-func (r *repair) each(ctx context.Context, table int, bad func(), take func(foundRow) error) error {
-	var after *outboxtable.Key
-	for more := true; more; {
-		var err error
-		more, err = r.tables[table].Page(ctx, after, pageSize(r.o.Rate), func(
-			rel *pgoutput.Relation, tuple pgoutput.Tuple, key outboxtable.Key,
-		) error {
-			after = &key
-			rec, err := r.publisher.route(rel, tuple)
-			var no *router.RowError
-			if errors.As(err, &no) {
-				bad()
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			id, ok := idHeader(rec)
-			if !ok {
-				return &fault.Error{
-					Kind: fault.Config, Object: "repair", Err: errors.New(
-						"records have no header with an id, so what Kafka has cannot be compared",
-					),
-				}
-			}
-			return take(foundRow{
-				Row: Row{Relation: rel, Tuple: tuple}, key: key, topic: rec.Topic, id: id, hash: hashID(id),
-			})
-		})
-		if err != nil {
-			return errors.Join(err, ctx.Err())
-		}
-	}
 	return nil
 }

@@ -31,6 +31,8 @@ type Options struct {
 	HeaderID    func([]byte) []byte          // reads an id from its header; nil if the header is the id
 	HeaderBytes func(string) ([]byte, error) // reads bytes from a header; nil if they are as Postgres prints them
 
+	IntoCompacted bool // also into compacted topics
+
 	Progress progress.Reporter
 }
 
@@ -67,6 +69,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 		defer p.sender.Close()
+		if !o.IntoCompacted {
+			p.guard = &publish.Guard{Cluster: o.Kafka.Cluster}
+		}
 	}
 	r := &run{o: &o, state: state, publisher: p}
 	if err = r.all(ctx); err == nil {

@@ -31,7 +31,9 @@ type Options struct {
 	Again       bool // also letters that were retried already, or that an interrupted retry left behind
 	FromTable   bool // take the rows from the outbox table although the letters hold them
 	DryRun      bool
-	Timeout     time.Duration // for Kafka to take a batch of letters
+
+	IntoCompacted bool          // also into compacted topics
+	Timeout       time.Duration // for Kafka to take a batch of letters
 
 	Topic     string // of the dead letters; empty: the file's
 	File      string // that has the letters; empty: the topic has them
@@ -72,10 +74,17 @@ func Run(ctx context.Context, o Options, done func([]*Letter)) (chosen int, err 
 		}
 		defer m.Close()
 	}
+	var guard *publish.Guard
+	if !o.IntoCompacted {
+		guard = &publish.Guard{Cluster: o.Kafka.Cluster}
+	}
 	for batch := range slices.Chunk(letters, letterBatch) {
 		for _, l := range batch {
 			if l.Err == nil {
 				l.Record, l.Err = re.rebuild(ctx, l.Entry)
+			}
+			if l.Err == nil {
+				l.Err = guard.Judge(ctx, l.Record.Topic)
 			}
 		}
 		if !o.DryRun {
