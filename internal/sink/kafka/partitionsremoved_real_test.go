@@ -25,6 +25,7 @@ func TestRealFewerPartitions(t *testing.T) {
 			topic := "t-" + mode
 			require.NoError(t, c.Create(ctx, kafkaclient.Topic{Name: topic, Partitions: 12}))
 			r := newRigAt(t, c.Addrs(), change).start()
+			r.loses = true
 			burst := func() {
 				for i := range 100 {
 					r.produceAt(topic, fmt.Sprint("k", i%20))
