@@ -28,6 +28,7 @@ const (
 const (
 	readyForQuery  = 'Z'
 	authentication = 'R'
+	sasl           = 10
 	saslContinue   = 11
 	cleartext      = 3
 	md5            = 5
@@ -42,12 +43,19 @@ func Guard(pc *pgconn.Config) {
 
 // Bounded is the reader of a connection that has just been opened, whose writer is w. Its Read fails if the server goes
 // beyond the bounds. It wraps no connection: pgconn looks for TLS there, for the channel binding.
-func Bounded(r io.Reader, w io.Writer) io.Reader { return &guarded{Reader: r, open: unencrypted(w)} }
+func Bounded(r io.Reader, w io.Writer) io.Reader {
+	g := &guarded{Reader: r, open: unencrypted(w)}
+	if prepare, ok := whenSASL.LoadAndDelete(w); ok {
+		g.sasl = prepare.(func())
+	}
+	return g
+}
 
 // guarded follows the messages from the server until it is ready for queries. After that it costs a comparison.
 type guarded struct {
 	io.Reader
 	open  string // the server's address, if others can read the connection
+	sasl  func() // prepares the password for SCRAM; nil: it needs none
 	total int
 	ready bool
 	head  []byte // the beginning of the message that has come in part
@@ -111,6 +119,9 @@ func (g *guarded) message() error {
 			if err := judgeIterations(g.head[header+4:]); err != nil {
 				return err
 			}
+		}
+		if method == sasl && g.sasl != nil {
+			g.sasl()
 		}
 		g.report(method)
 	}

@@ -70,9 +70,15 @@ func Parse(dsn string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, err
 	}
+	login.Guard(&pc.Config)
 	text, ok := pc.RuntimeParams[parameter]
 	if !ok {
-		login.Guard(&pc.Config)
+		raw := pc.Password
+		pc.AfterNetConnect = func(_ context.Context, to *pgconn.Config, conn net.Conn) (net.Conn, error) {
+			to.Password = raw // an earlier attempt may have prepared it
+			login.Prepare(to, conn)
+			return conn, nil
+		}
 		return pc, nil
 	}
 	delete(pc.RuntimeParams, parameter)
@@ -90,9 +96,9 @@ func Parse(dsn string) (*pgx.ConnConfig, error) {
 			return conn, err
 		}
 		to.Password = password
+		login.Prepare(to, conn)
 		return conn, nil
 	}
-	login.Guard(&pc.Config)
 	return pc, nil
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
-// saslKafka starts a broker whose clients log in as "user" with "right", and may do what ACLs allow. Its own
+// saslKafka starts a broker whose clients log in as "user" with "right" or "righ²", and may do what ACLs allow. Its own
 // connections, and the connections of the cluster's admin client, may do everything. Sessions last three seconds.
 func saslKafka(t *testing.T, topics ...string) *kafka.Cluster {
 	t.Helper()
@@ -41,7 +41,7 @@ func saslKafka(t *testing.T, topics ...string) *kafka.Cluster {
 		require.NoError(t, c.Create(ctx, kafkaclient.Topic{Name: topic, Partitions: 3}))
 	}
 	res, err := c.Admin().AlterUserSCRAMs(ctx, nil,
-		[]kadm.UpsertSCRAM{{User: "user", Mechanism: kadm.ScramSha512, Iterations: 4096, Password: "right"}})
+		[]kadm.UpsertSCRAM{{User: "user", Mechanism: kadm.ScramSha512, Iterations: 4096, Password: "righ²"}})
 	require.NoError(t, err)
 	require.NoError(t, res.Error())
 	return c
@@ -95,9 +95,10 @@ func TestRealAuthenticatesAgain(t *testing.T) {
 				Cluster: wire.Cluster{Brokers: c.Addrs()}, MetadataInterval: 500 * time.Millisecond,
 				Reconnected: func() { lost.Add(1) }, Transactions: test.transactions,
 			}
+			right := map[string]string{"PLAIN": "right", "SCRAM-SHA-512": "righ²"}[test.mechanism]
 			cfg.SASL = &wire.SASL{
 				Mechanism: test.mechanism, Username: "user",
-				Password: func() (string, error) { passwords.Add(1); return "right", nil },
+				Password: func() (string, error) { passwords.Add(1); return right, nil },
 			}
 			opened := dials(&cfg)
 			p, acked := bare(t, cfg)

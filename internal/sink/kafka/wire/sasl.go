@@ -18,7 +18,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
-	"github.com/segmentio/kafka-go/sasl/scram"
 )
 
 const saslRemedy = "Check kafka.sasl (mechanism, username, password) against the broker's listener; the connection " +
@@ -62,24 +61,11 @@ func (s *SASL) mechanism(ctx context.Context) (sasl.Mechanism, error) {
 	if err != nil {
 		return nil, err
 	}
-	hash := scram.SHA256
-	switch s.Mechanism {
-	case "SCRAM-SHA-256":
-	case "SCRAM-SHA-512":
-		hash = scram.SHA512
-	default:
+	if s.Mechanism == "PLAIN" {
 		return plain.Mechanism{Username: user, Password: password}, nil
 	}
-	m, err := scram.Mechanism(hash, user, password)
-	if err != nil { // it quotes the name or the password
-		return nil, errUnprepared
-	}
-	return bounded{m}, nil
+	return newSCRAM(s.Mechanism, user, password)
 }
-
-// errUnprepared: SASLprep (RFC 4013) allows no control characters, and no mixture of both writing directions.
-var errUnprepared = errors.New("the name or the password has a character that SCRAM does not allow, such as a " +
-	"line feed")
 
 // Login is the mechanism for connections that kafka-go opens itself: it reads the password, or takes a token, for each.
 func (s *SASL) Login() sasl.Mechanism { return perConnection{s} }
