@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -122,9 +121,7 @@ func (a *app) writeMigration(r *migrate.Report, o migrateOptions) error {
 				return err
 			}
 		}
-		enc := json.NewEncoder(a.stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+		return a.printJSON(r)
 	}
 	if _, err := io.WriteString(config, r.Config); err != nil {
 		return err

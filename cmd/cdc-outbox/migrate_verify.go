@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -86,9 +85,7 @@ func (a *app) verify(ctx context.Context, cfg kafka.Config, o verifyFlags) error
 
 func (a *app) printVerdict(v *verify.Report, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(a.stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(v)
+		return a.printJSON(v)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s; records: %d on the left, %d on the right; %d events are on both sides\n",

@@ -36,7 +36,7 @@ func (a *app) printVersion(asJSON bool) error {
 }
 
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
+	enc := json.NewEncoder(fault.Escaping{W: a.stdout})
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
@@ -48,7 +48,7 @@ func (a *app) printLine(v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.stdout.Write(append(b, '\n'))
+	_, err = a.stdout.Write(append(fault.Escaped(b), '\n'))
 	return err
 }
 

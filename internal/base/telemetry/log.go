@@ -7,6 +7,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
 // Log formats.
@@ -46,6 +48,6 @@ func NewLogger(w io.Writer, level, format string) (*zap.Logger, error) {
 	default:
 		return nil, fmt.Errorf("log format %q: want %s or %s", format, FormatJSON, FormatConsole)
 	}
-	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(printable{w})), lvl)
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(fault.Escaping{W: w})), lvl)
 	return zap.New(core, zap.ErrorOutput(zapcore.AddSync(w))), nil
 }

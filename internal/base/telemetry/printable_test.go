@@ -18,10 +18,10 @@ func TestLogEscapesControlCharacters(t *testing.T) {
 		var out bytes.Buffer
 		log, err := NewLogger(&out, "info", format)
 		require.NoError(t, err)
-		const name = "a\u009b31mb\u007f\u0080\u009f\u00a0é\x1b"
+		const name = "a\u009b31mb\u007f\u0080\u009f\u00a0é\x1b\u202e\u2066\u200f"
 		log.Info("said", zap.String("name", name))
 		line := out.String()
-		require.Contains(t, line, `a\u009b31mb\u007f\u0080\u009f`+"\u00a0é"+`\u001b`)
+		require.Contains(t, line, `a\u009b31mb\u007f\u0080\u009f`+"\u00a0é"+`\u001b\u202e\u2066\u200f`)
 		if format == FormatJSON {
 			var parsed struct{ Name string }
 			require.NoError(t, json.Unmarshal(out.Bytes(), &parsed))

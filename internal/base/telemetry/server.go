@@ -110,7 +110,7 @@ func NewHandler(h Handlers) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(append(body, '\n')) // an error means that the reader went away
+		_, _ = w.Write(append(fault.Escaped(body), '\n')) // an error means that the reader went away
 	})
 	if h.Page != nil {
 		mux.Handle("GET /", h.Page)
@@ -125,7 +125,7 @@ func NewHandler(h Handlers) http.Handler {
 func text(w http.ResponseWriter, code int, s string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = fmt.Fprintln(w, s) // an error means that the reader went away
+	_, _ = fmt.Fprintln(w, fault.PrintableLines(s)) // an error means that the reader went away
 }
 
 // secure sets the headers that keep a browser from doing anything with the answers but show them.

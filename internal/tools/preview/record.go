@@ -94,7 +94,7 @@ func (o *Options) routed(table string, rec *router.Record, err error) (*Record, 
 
 // JSON writes the record as a line of JSON.
 func (r *Record) JSON(w io.Writer) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(fault.Escaping{W: w})
 	e.SetEscapeHTML(false)
 	return e.Encode(r)
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
 // Every is the time between two samples.
@@ -94,7 +96,7 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request) {
 	body := append(head[:len(head)-1], ',') // the object goes on
 	body = append(p.history.appendJSON(body, name, r.URL.Query().Get("since")), '}', '\n')
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // an error means that the reader went away
+	_, _ = w.Write(fault.Escaped(body)) // an error means that the reader went away
 }
 
 // appendString writes a JSON string. Strings always can be.

@@ -3,8 +3,12 @@
 
 export const byId = (id) => document.getElementById(id);
 
+// commands are control characters, and characters that change the direction of the text after them.
+const commands = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
 // text sets the text of an element. A moment in it stays on one line: browsers would wrap it at its hyphens.
 export function text(el, value) {
+  if (typeof value === 'string') value = value.replace(commands, '\ufffd');
   if (el.textContent === value) return;
   const parts = String(value).split(/(\d{4}-\d\d-\d\dT[\d:.]+Z)/);
   if (parts.length === 1) el.textContent = value;
