@@ -12,8 +12,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
 )
 
-// TestKafkaLostRecords: a topic is deleted and created again, once under a running process, once while none runs. The
-// next acknowledged record shows it, and repair publishes what Kafka has lost.
+// TestKafkaLostRecords: a topic is deleted and created again, once under a running process, once while none runs, once
+// when nothing is written any more. The next acknowledged record shows it, or the end of the partition, and repair
+// publishes what Kafka has lost.
 func TestKafkaLostRecords(t *testing.T) {
 	t.Parallel()
 	db := testkit.Postgres(t)
@@ -38,8 +39,8 @@ func TestKafkaLostRecords(t *testing.T) {
 		require.NoError(t, broker.DeleteTopic(topic))
 		require.NoError(t, broker.CreateTopic(topic, 2, nil))
 	}
-	repaired := func(p *running, rows, lost string) {
-		p.awaitAnswer("/status", `no longer has: offsets 0 to `)
+	repaired := func(p *running, offsets, rows, lost string) {
+		p.awaitAnswer("/status", "no longer has: offsets "+offsets+" of partition")
 		r := invoke(t, env, "repair")
 		require.Equal(t, 0, r.code, r.all())
 		require.Contains(t, r.stdout, rows+" rows, "+lost+" of them not in Kafka, "+lost+" published again")
@@ -55,7 +56,7 @@ func TestKafkaLostRecords(t *testing.T) {
 	recreate()
 	db.Exec(t, insertOrders)
 	require.NoError(t, broker.Await(t.Context(), 20, topic))
-	repaired(first, "40", "20")
+	repaired(first, "0 to 9", "40", "20")
 	db.Exec(t, insertOrders)
 	require.NoError(t, broker.Await(t.Context(), 60, topic))
 	remembered(60)
@@ -66,6 +67,11 @@ func TestKafkaLostRecords(t *testing.T) {
 	second.awaitReady(200)
 	db.Exec(t, insertOrders)
 	require.NoError(t, broker.Await(t.Context(), 20, topic))
-	repaired(second, "80", "60")
+	repaired(second, "0 to 29", "80", "60")
+	db.Exec(t, insertOrders)
+	require.NoError(t, broker.Await(t.Context(), 100, topic))
+	remembered(100)
+	recreate() // and nothing is written any more
+	repaired(second, "0 to 49", "100", "100")
 	require.Equal(t, 0, second.stop(syscall.SIGTERM))
 }

@@ -149,6 +149,7 @@ func TestBrokerTopicRecreatedUnderLoad(t *testing.T) {
 func (r *rig) deleteTopic(name string) {
 	r.Helper()
 	require.NoError(r, r.kafka.Delete(r.within(patience), name))
+	r.loses = true
 	until(r.T, patience, 20*time.Millisecond, func() (bool, string) {
 		found, err := r.kafka.Admin().ListTopics(r.Context(), name)
 		return err == nil && !found.Has(name), fmt.Sprintf("topic %s is still there (%v)", name, err)

@@ -35,6 +35,7 @@ type rig struct {
 	env    map[string]string
 	rng    *rand.Rand // for the test's own pauses, drawn from the seed
 	began  time.Time
+	loses  bool // the test has a topic lose records
 }
 
 // surroundings say what of a rig is not the shared default.
@@ -85,6 +86,7 @@ func newRig(t *testing.T, s surroundings) *rig {
 			"CDC_OUTBOX_POSTGRES_DSN": s.viaDSN, "CDC_OUTBOX_POSTGRES_SLOT": s.db.Slot,
 			"CDC_OUTBOX_POSTGRES_PUBLICATION": s.db.Publication,
 			"CDC_OUTBOX_KAFKA_BROKERS":        strings.Join(s.kafka.Addrs(), ","),
+			"CDC_OUTBOX_MONITOR_INTERVAL":     "1s", // for checkKafkaGaps
 		},
 	}
 	if s.exactlyOnce {
@@ -197,7 +199,32 @@ func (r *rig) verdict() *oracle.Report {
 	r.Logf("after %v: %v", time.Since(r.began).Round(time.Second), rep)
 	require.NoError(r, rep.Err())
 	require.Greater(r, rep.Rows, 50, "the writers wrote")
+	r.checkKafkaGaps()
 	return rep
+}
+
+// checkKafkaGaps: whatever befell the brokers, the connector says that Kafka has lost records where it has, and nowhere
+// else.
+func (r *rig) checkKafkaGaps() {
+	r.Helper()
+	conn := connect(r.T, r.db.DSN)
+	var table *string
+	require.NoError(r, conn.QueryRow(r.Context(), `SELECT to_regclass('cdc_outbox_gaps')::text`).Scan(&table))
+	if table == nil {
+		return
+	}
+	gaps := ""
+	read := func() (bool, string) {
+		require.NoError(r, conn.QueryRow(r.Context(), `SELECT coalesce(string_agg(what, '; '), '') FROM cdc_outbox_gaps
+			WHERE cause LIKE 'kafka%'`).Scan(&gaps))
+		return gaps != "", "there is no gap yet"
+	}
+	if r.loses {
+		until(r.T, patience, 50*time.Millisecond, read)
+		return
+	}
+	read()
+	require.Empty(r, gaps)
 }
 
 // emptyTable makes the outbox table in a database without an oracle.

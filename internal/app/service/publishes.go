@@ -1,10 +1,18 @@
 package service
 
 import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -29,6 +37,43 @@ func (p publishes) Kafka(last gap.Kafka) gap.Kafka {
 	}
 	return now
 }
+
+// lookAtEnds compares the ends of partitions with the brokers', until ctx ends: records of a partition to which nothing
+// is written any more may be lost, too. It asks less often than the account is written.
+func (p publishes) lookAtEnds(ctx context.Context, cluster wire.Cluster, every time.Duration, log *zap.Logger) error {
+	k, err := reader.New(cluster)
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	tick := time.NewTicker(endsFactor * every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if p.connector.Status().State.Name != relay.Streaming || p.cluster.ID() == "" {
+			continue
+		}
+		before, _ := p.ends.Account(p.cluster.ID())
+		if len(before) == 0 {
+			continue
+		}
+		listed, err := k.Ends(ctx, slices.Sorted(maps.Keys(before)))
+		if err != nil {
+			log.Debug("the ends of partitions could not be read", zap.Error(err))
+			continue
+		}
+		for _, lost := range p.ends.Listed(p.cluster.ID(), before, listed) {
+			lost.Report(log)
+		}
+	}
+}
+
+// endsFactor is how many checks go by before the brokers are asked: with many topics the answers are large.
+const endsFactor = 3
 
 // Kept takes losses out of the producer's account.
 func (p publishes) Kept(lost []gap.Lost) {

@@ -52,6 +52,27 @@ func (l *LogEnds) Account(cluster string) (ends map[string][]int64, lost []LostR
 	return ends, slices.Clone(l.lost)
 }
 
+// Listed compares ends that were known before with ends that brokers have named since, -1 for one that is not known. It
+// returns the losses: also of a partition to which nothing is written any more. An end that has moved meanwhile is left
+// to the acknowledgements.
+func (l *LogEnds) Listed(cluster string, before, listed map[string][]int64) (lost []LostRecords) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.enter(cluster)
+	for topic, of := range listed {
+		known, then := l.ends[topic], before[topic]
+		for i, end := range of[:min(len(of), len(known), len(then))] {
+			if end < 0 || end >= known[i] || known[i] != then[i] {
+				continue
+			}
+			one := LostRecords{topic, int32(i), end, known[i]}
+			known[i], lost = end, append(lost, one)
+			l.add(one)
+		}
+	}
+	return lost
+}
+
 // Settled takes losses out of the account.
 func (l *LogEnds) Settled(lost []LostRecords) {
 	l.mu.Lock()
@@ -104,9 +125,14 @@ func (p *Producer) noteEnd(b *batch) {
 	if !is {
 		return
 	}
-	p.log.Error("records that Kafka had acknowledged are no longer in the partition",
-		zap.String(logkey.Topic, topic), zap.Int32(logkey.Partition, index), zap.Int64(logkey.Before, lost.To),
-		zap.Int64(logkey.Now, lost.From))
+	lost.Report(p.log)
+}
+
+// Report logs the loss.
+func (l *LostRecords) Report(log *zap.Logger) {
+	log.Error("records that Kafka had acknowledged are no longer in the partition",
+		zap.String(logkey.Topic, l.Topic), zap.Int32(logkey.Partition, l.Partition), zap.Int64(logkey.Before, l.To),
+		zap.Int64(logkey.Now, l.From))
 }
 
 // enter forgets the ends of another cluster, once the present one is known: its topics are others.

@@ -47,4 +47,21 @@ func TestLogEnds(t *testing.T) {
 	l.Expect("", map[string][]int64{"u": {9}})
 	_, is = l.appended("B", "u", 0, 3, 1)
 	require.True(t, is, "the cluster was not known")
+
+	l = LogEnds{}
+	batch("t", 0, 0, 10, false)
+	batch("t", 1, 0, 10, false)
+	before, _ := l.Account("A")
+	batch("t", 1, 10, 10, false) // while the brokers are asked
+	listed := map[string][]int64{"t": {-1, 5, 7}, "u": {3}}
+	require.Empty(t, l.Listed("A", before, listed), "not known, has moved, never written to")
+	listed["t"][0] = 10
+	require.Empty(t, l.Listed("A", before, listed))
+	listed["t"][0] = 4
+	require.Equal(t, []LostRecords{{"t", 0, 4, 10}}, l.Listed("A", before, listed))
+	require.Empty(t, l.Listed("A", before, listed), "once")
+	ends, lost = l.Account("A")
+	require.Equal(t, []LostRecords{{"t", 0, 4, 10}}, lost)
+	require.Equal(t, []int64{4, 20}, ends["t"])
+	require.Empty(t, l.Listed("B", before, listed))
 }
