@@ -56,7 +56,7 @@ func TestCommandsSayWhatTheyWaitFor(t *testing.T) {
 		{"dead-letter list", mute(t), "Waiting for topic cdc-outbox.dead-letter: no broker has answered yet"},
 		{"dead-letter show x", down, "Waiting for topic cdc-outbox.dead-letter: "},
 		{"dead-letter retry --all", down, "Waiting for topic cdc-outbox.dead-letter: "},
-		{"replay --all --json", down, "Waiting for brokers " + down + ": "},
+		{"replay --all --json", down, "Waiting for topic order.events: "},
 		{"replay --all", mute(t), "Waiting for "},
 		{"check --json", mute(t), "Waiting for Kafka to answer"},
 		{"repair --dry-run --json", down, "Waiting for topic order.events: "},

@@ -8,12 +8,14 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 )
 
 // Guard refuses compacted topics. Of a key such a topic keeps the last record: one that is published again replaces a
 // newer one for good.
 type Guard struct {
-	Cluster wire.Cluster
+	Cluster  wire.Cluster
+	Progress progress.Reporter
 
 	judged map[string]error
 }
@@ -33,6 +35,7 @@ func (g *Guard) Judge(ctx context.Context, topic string) error {
 		return err
 	}
 	defer k.Close()
+	defer g.Progress.Wait(progress.Reading(k))()
 	compacted, _, err := k.Compacted(ctx, topic)
 	if err != nil {
 		return err

@@ -70,7 +70,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 		defer p.sender.Close()
 		if !o.IntoCompacted {
-			p.guard = &publish.Guard{Cluster: o.Kafka.Cluster}
+			p.guard = &publish.Guard{Cluster: o.Kafka.Cluster, Progress: o.Progress}
 		}
 	}
 	r := &run{o: &o, state: state, publisher: p}

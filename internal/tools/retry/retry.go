@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options, done func([]*Letter)) (chosen int, err 
 	}
 	var guard *publish.Guard
 	if !o.IntoCompacted {
-		guard = &publish.Guard{Cluster: o.Kafka.Cluster}
+		guard = &publish.Guard{Cluster: o.Kafka.Cluster, Progress: o.Progress}
 	}
 	for batch := range slices.Chunk(letters, letterBatch) {
 		for _, l := range batch {
