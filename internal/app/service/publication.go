@@ -34,11 +34,7 @@ func (s *walService) watchMembership(ctx context.Context) error {
 		case <-tick.C:
 		}
 		err := s.misfit(ctx)
-		if err != nil {
-			s.unpublished.Store(&err)
-		} else {
-			s.unpublished.Store(nil)
-		}
+		s.unpublished.Store(s.unpublished.Load().next(err))
 		switch {
 		case err != nil && before != nil:
 			return err
@@ -49,6 +45,40 @@ func (s *walService) watchMembership(ctx context.Context) error {
 			)
 		}
 		before = err
+	}
+}
+
+// misfit is why rows are missing from the stream.
+type misfit struct {
+	err   error
+	since time.Time // of the first check that found something
+}
+
+// next is the finding after another check.
+func (m *misfit) next(err error) *misfit {
+	switch {
+	case err == nil:
+		return nil
+	case m != nil:
+		return &misfit{err, m.since}
+	}
+	return &misfit{err, time.Now().UTC()}
+}
+
+// wait is nil without a finding, and for one about the slot, which has waits of its own.
+func (m *misfit) wait() *fault.Wait {
+	if m == nil || diagnose.AboutSlot(m.err) {
+		return nil
+	}
+	why, remedy := fault.Split(m.err)
+	object := "publication"
+	var known *fault.Error
+	if errors.As(m.err, &known) {
+		object, why = known.Object, strings.TrimPrefix(why, known.Object+": ")
+	}
+	return &fault.Wait{
+		Kind: diagnose.TableUnpublished, Object: object, Reason: "rows are missing from the stream: " + why,
+		Next: remedy.Next, Commands: remedy.Commands, Since: m.since,
 	}
 }
 

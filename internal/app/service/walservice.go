@@ -35,7 +35,7 @@ type walService struct {
 	stay    *stay.Stay
 
 	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
-	unpublished atomic.Pointer[error]   // the last check's error about the publication, nil when all was well
+	unpublished atomic.Pointer[misfit]  // the last check's error about the publication, nil when all was well
 
 	harm atomic.Pointer[fault.Wait] // the last check's finding that harms others, nil when there was none
 
@@ -269,7 +269,7 @@ func (s *walService) connectorStatus() connector.Status {
 	if why := s.stay.Standing(); why != nil {
 		st.State = why.State
 	}
-	for _, said := range []*fault.Wait{s.harm.Load(), s.otherRelay.Load()} {
+	for _, said := range []*fault.Wait{s.unpublished.Load().wait(), s.harm.Load(), s.otherRelay.Load()} {
 		if said != nil {
 			st.Waits = append(st.Waits, *said)
 		}
@@ -280,8 +280,8 @@ func (s *walService) connectorStatus() connector.Status {
 
 // missing is the last check's error about the publication, nil when all was well.
 func (s *walService) missing() error {
-	if err := s.unpublished.Load(); err != nil {
-		return *err
+	if m := s.unpublished.Load(); m != nil {
+		return m.err
 	}
 	return nil
 }

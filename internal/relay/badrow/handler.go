@@ -51,6 +51,11 @@ func Detail(err *router.RowError) string {
 
 // Remedy is the remedy for a record that its topic cannot take; goesOn names the work that continues then.
 func Remedy(err *kafka.RefusedError, goesOn string) string {
+	if err.Reason == kafka.IllegalTopic {
+		return fmt.Sprintf("Correct what makes the topic's name. To pass over the row: restart with "+
+			"--router-bad-rows-unroutable dead_letter, or skip. If the other topic is not needed, delete it; %s then.",
+			goesOn)
+	}
 	if err.Reason == kafka.NoPartition {
 		return fmt.Sprintf("Correct what writes the partition column. To pass over the row: restart with "+
 			"--router-bad-rows-unroutable dead_letter, or skip. Topic %q takes the row if it gets %d partitions, and "+

@@ -80,7 +80,12 @@ func (h *Handler) holdPartition(r kafka.Refusal, letter *deadletter.Case, record
 }
 
 // partitionOf is the producer's name of the partition.
-func partitionOf(r kafka.Refusal) string { return fmt.Sprintf("partition %s/%d", r.Topic, r.Partition) }
+func partitionOf(r kafka.Refusal) string {
+	if r.Partition < 0 {
+		return fmt.Sprintf("topic %q", r.Topic)
+	}
+	return fmt.Sprintf("partition %s/%d", r.Topic, r.Partition)
+}
 
 func refusalFields(r kafka.Refusal, letter *deadletter.Case, lsn string) []zap.Field {
 	fields := []zap.Field{

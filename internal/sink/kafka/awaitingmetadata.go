@@ -73,7 +73,11 @@ func (p *Producer) stow(t *topic, rec *router.Record, ticket uint64, pos Positio
 // does not have: that is for Config.Refused.
 func (p *Producer) placeAll(t *topic) {
 	u := t.unplaced
-	if u == nil || len(t.partitions) == 0 || t.more+t.fewer > 0 || u.refused != nil || u.waiting {
+	if u == nil || t.more+t.fewer > 0 || u.refused != nil || u.waiting {
+		return
+	}
+	if len(t.partitions) == 0 && (p.nameRefused(t) == nil || u.busy()) {
+		p.refuseFirst(t)
 		return
 	}
 	u.seal()

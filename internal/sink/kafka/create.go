@@ -3,6 +3,7 @@ package kafka
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
@@ -103,6 +104,10 @@ func (p *Producer) created(t *topic, answer *createtopics.ResponseTopic) {
 	case wire.TopicAlreadyExists: // another program was quicker, or the broker that we asked for metadata is behind
 	default:
 		r := p.cfg.CreationRefused(t.name, s, answer)
+		if answer.ErrorCode == wire.InvalidTopic && p.refuseName(t, strings.TrimSuffix(r.Sentence, ".")) {
+			c.at = later(p.cfg.pace.slowly())
+			return
+		}
 		if !r.Passes {
 			c.at = later(p.cfg.pace.slowly())
 		}

@@ -72,3 +72,17 @@ func TestRealCreateTopics(t *testing.T) {
 	r.drain()
 	require.Empty(t, r.Trouble())
 }
+
+// TestRealCollidingName: a real controller refuses a name that differs from another topic's in "." and "_" only.
+func TestRealCollidingName(t *testing.T) {
+	c := realKafka(t, "x.y", 1)
+	asked := make(chan Refusal, 1)
+	r := newRigAt(t, c.Addrs(), creating, func(cfg *Config) {
+		cfg.Refused = func(q Refusal) Resolution { asked <- q; return Resolution{Action: Drop} }
+	})
+	r.produce("x_y", "k")
+	r.Flush()
+	require.Equal(t, IllegalTopic, (<-asked).Reason)
+	r.drain()
+	require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, testPatience, time.Millisecond)
+}

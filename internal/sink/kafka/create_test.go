@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -167,4 +169,89 @@ func TestDeletedTopicIsCreatedAgain(t *testing.T) {
 		r.check()
 		require.Empty(t, r.Trouble())
 	})
+}
+
+// TestCollidingName: the name of a topic differs from another topic's in "." and "_" only. Kafka never creates it, so
+// its records are for the policies, one after the other, and the other topics go on. Once the other topic is deleted,
+// what waits is sent.
+//
+// Bug (router): That Kafka refuses a topic's name for good was taken for something that passes. Cost: the slot stood
+// for good, whatever the policy for bad rows was, and the remedy was to create the topic by hand, which is refused,
+// too.
+func TestCollidingName(t *testing.T) {
+	for mode, change := range modes {
+		for _, action := range []Action{Drop, Replace, Hold} {
+			for name, more := range map[string]func(*Config){"": func(*Config) {}, " awaiting": awaiting} {
+				t.Run(fmt.Sprint(mode, " ", action, name), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { collide(t, action, change, more) })
+				})
+			}
+		}
+	}
+}
+
+func collide(t *testing.T, action Action, change ...func(*Config)) {
+	c := newCluster(t, kfake.SeedTopics(1, "other", "letters"))
+	var collides atomic.Bool
+	collides.Store(true)
+	c.ControlKey(int16(kmsg.CreateTopics), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req := kreq.(*kmsg.CreateTopicsRequest)
+		if !collides.Load() || req.Topics[0].Topic != "x_y" {
+			return nil, nil, false
+		}
+		res := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+		for _, rt := range req.Topics {
+			topic := kmsg.NewCreateTopicsResponseTopic()
+			topic.Topic, topic.ErrorCode = rt.Topic, 17
+			topic.ErrorMessage = kmsg.StringPtr("Topic 'x_y' collides with existing topics: x.y")
+			res.Topics = append(res.Topics, topic)
+		}
+		return res, nil, true
+	})
+	asked := make(chan Refusal, 100)
+	r := newRig(t, c, append(change, creating, func(cfg *Config) {
+		cfg.Refused = func(q Refusal) Resolution {
+			asked <- q
+			return Resolution{Action: action, Record: &router.Record{Topic: "letters", Partition: -1, Value: q.Value}}
+		}
+	})...).start()
+	refused := 0
+	for range 5 {
+		r.ticket++
+		rec := &router.Record{Topic: "x_y", Partition: -1, Key: []byte("k"), Value: []byte("v")}
+		err := r.ProduceAt(t.Context(), rec, r.ticket, Position{})
+		var no *RefusedError
+		if errors.As(err, &no) {
+			require.Equal(t, IllegalTopic, no.Reason)
+			require.Contains(t, no.Error(), "collides with existing topics: x.y")
+			refused++
+			continue
+		}
+		require.NoError(t, err)
+	}
+	taken := 5 - refused
+	for i := range min(taken, 1) {
+		q := <-asked
+		require.Equal(t, IllegalTopic, q.Reason, i)
+		require.Equal(t, int32(-1), q.Partition)
+	}
+	if action == Hold && taken > 0 {
+		require.Eventually(t, func() bool { return len(r.Trouble()) == 1 }, testPatience, testTick)
+		trouble := r.Trouble()[0]
+		require.Equal(t, `topic "x_y"`, trouble.Object)
+		require.Contains(t, trouble.Sentence, "collides with existing topics: x.y")
+		require.NotContains(t, trouble.Wait().Remedy().String(), "--create")
+		collides.Store(false)
+	}
+	r.Mark()
+	require.NoError(t, r.Drain(t.Context()))
+	require.Len(t, r.acked, taken)
+	require.Empty(t, r.Trouble())
+	r.produceAt("other", "k")
+	r.Mark()
+	require.NoError(t, r.Drain(t.Context()))
+	if action == Hold && taken > 0 {
+		require.NotNil(t, c.TopicInfo("x_y"))
+	}
 }

@@ -183,7 +183,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 		}
 		return
 	}
-	t.creation, t.seenAt, t.absent = creation{}, time.Now(), false
+	t.creation, t.refusedName, t.seenAt, t.absent = creation{}, refusedName{}, time.Now(), false
 	if t.wanted < len(answer.Partitions) {
 		t.trouble.resolve(p.log)
 	}

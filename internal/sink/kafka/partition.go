@@ -70,6 +70,14 @@ type partition struct {
 
 func (part *partition) String() string { return fmt.Sprintf("%s/%d", part.topic.name, part.index) }
 
+// object names it for operators.
+func (part *partition) object() string {
+	if part.index < 0 {
+		return fmt.Sprintf("topic %q", part.topic.name)
+	}
+	return "partition " + part.String()
+}
+
 // sendable reports whether a batch could go out now, as far as the partition is concerned.
 func (part *partition) sendable() bool {
 	if part.broker == nil || part.waiting || part.refused != nil || part.pending == 0 {

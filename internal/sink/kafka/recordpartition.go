@@ -49,6 +49,9 @@ func (p *Producer) partitionFor(ctx context.Context, t *topic, rec *router.Recor
 			return part, nil
 		}
 	}
+	if err := p.nameRefused(t); err != nil {
+		return nil, err
+	}
 	if p.defers(t, rec) {
 		return nil, nil
 	}
@@ -73,6 +76,9 @@ func (p *Producer) awaitPartition(ctx context.Context, t *topic, rec *router.Rec
 			if err := p.refusePartition(t, rec); err != nil {
 				return nil, err
 			}
+		}
+		if err := p.nameRefused(t); err != nil {
+			return nil, err
 		}
 		if p.defers(t, rec) {
 			return nil, nil

@@ -14,6 +14,7 @@ import (
 const (
 	TooLarge      = "too_large"      // larger than the topic's max.message.bytes, alone in its batch
 	NoPartition   = "no_partition"   // for a partition that the topic does not have
+	IllegalTopic  = "illegal_topic"  // for a topic that cannot be created under its name
 	InvalidRecord = "invalid_record" // the topic's rules: no key on a compacted topic, a timestamp out of bounds, …
 )
 
@@ -22,7 +23,7 @@ const (
 // waits for a larger limit, or for its partition.
 type RefusedError struct {
 	Topic  string
-	Reason string // TooLarge or NoPartition
+	Reason string // TooLarge, NoPartition or IllegalTopic
 
 	// TooLarge
 	Bytes int // of a batch with this record alone, compressed as it would be sent
@@ -31,9 +32,15 @@ type RefusedError struct {
 	// NoPartition
 	Partition  int32 // that the record names
 	Partitions int   // that the topic has
+
+	// IllegalTopic
+	Why string // the brokers' words
 }
 
 func (e *RefusedError) Error() string {
+	if e.Reason == IllegalTopic {
+		return fmt.Sprintf("topic %q cannot be created under this name (%s)", e.Topic, e.Why)
+	}
 	if e.Reason == NoPartition {
 		return fmt.Sprintf("the row is for partition %d, and topic %q has %d, numbered from 0", e.Partition, e.Topic,
 			e.Partitions)
@@ -54,7 +61,7 @@ type Refusal struct {
 	Timestamp int64
 	Bytes     int    // of the batch that was refused
 	Limit     int    // the topic's max.message.bytes, 0 where it is not known
-	Reason    string // TooLarge, NoPartition or InvalidRecord
+	Reason    string // TooLarge, NoPartition, IllegalTopic or InvalidRecord
 }
 
 // Record is the record that was refused. It shares the Refusal's memory.

@@ -284,6 +284,9 @@ func (r *refused) refusal() (Refusal, error) {
 	case wire.TopicMissing:
 		q.Reason = NoPartition
 	}
+	if r.cause == illegalName {
+		q.Reason = IllegalTopic
+	}
 	return q, nil
 }
 

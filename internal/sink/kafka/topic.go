@@ -44,8 +44,9 @@ type topic struct {
 	describedAt time.Time // of the last answer
 	describeAt  time.Time // when they are asked for again: an operator may change them
 
-	creation creation
-	trouble  trouble
+	creation    creation
+	refusedName refusedName
+	trouble     trouble
 
 	absent bool      // the last metadata answer knows no such topic
 	madeAt time.Time // when this producer created it

@@ -52,6 +52,10 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 		remedy = fault.Do("Correct what writes the partition column, or let router.bad_rows.unroutable decide about " +
 			"the row.")
 	case wire.Rejected:
+		if cause == illegalName {
+			sentence, remedy = part.topic.reportIllegalName()
+			break
+		}
 		if cause.Code == wire.InvalidTimestamp {
 			sentence, remedy = p.timestampRefused(part, cause)
 			break
@@ -61,7 +65,7 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 				"a key; a message format, timestamp or policy setting of the topic may refuse the record.")
 		}
 	}
-	object := "partition " + part.String()
+	object := part.object()
 	if p.maySettle(part, cause) {
 		part.trouble.hear(cause.Trouble, object, sentence, remedy)
 		return

@@ -55,7 +55,7 @@ const (
 // there is none or nothing is known of it.
 func Cause(st relay.Account, slot *slotmonitor.Slot, now time.Time) alert.Cause {
 	for _, of := range []func(relay.Account, *slotmonitor.Slot, time.Time) (alert.Cause, bool){
-		slotGone, halted, noStream, kafkaTrouble, large, full, heldBack, unacknowledged, behind,
+		slotGone, unpublished, halted, noStream, kafkaTrouble, large, full, heldBack, unacknowledged, behind,
 	} {
 		if c, ok := of(st, slot, now); ok {
 			if slot != nil {
@@ -76,6 +76,11 @@ func Cause(st relay.Account, slot *slotmonitor.Slot, now time.Time) alert.Cause 
 
 func slotGone(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
 	return waitOf(st, slotmonitor.CauseLost, SlotMissing)
+}
+
+// unpublished rows never reach the slot, which then has nothing to wait for.
+func unpublished(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
+	return waitOf(st, TableUnpublished)
 }
 
 // waitOf finds the oldest of the waits of these kinds.

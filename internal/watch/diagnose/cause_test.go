@@ -53,6 +53,10 @@ func TestCause(t *testing.T) {
 			"nothing to send", "",
 			time.Time{},
 		},
+		"idle, for rows are hidden": {
+			relay.Account{State: streaming, Waits: []fault.Wait{wait(TableUnpublished, `publication "p"`, time.Minute)}},
+			&slotmonitor.Slot{Active: true}, TableUnpublished, "because", `publication "p"`, now.Add(-time.Minute),
+		},
 		"idle, not looked": {
 			relay.Account{State: streaming},
 			nil, slotmonitor.CauseIdle, "nothing to send", "",

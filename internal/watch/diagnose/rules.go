@@ -148,11 +148,16 @@ func streamSilent(st relay.Account, now time.Time) alert.Finding {
 	return f
 }
 
+// AboutSlot reports whether the error of a check of the stream is about the slot, and not about the publication.
+func AboutSlot(misfit error) bool {
+	var known *fault.Error
+	return errors.As(misfit, &known) && strings.HasPrefix(known.Object, "slot ")
+}
+
 // tableUnpublished leaves out errors of the slot, which has alerts of its own.
 func tableUnpublished(misfit error) alert.Finding {
 	f := alert.Finding{Alert: TableUnpublished}
-	var known *fault.Error
-	if misfit == nil || errors.As(misfit, &known) && strings.HasPrefix(known.Object, "slot ") {
+	if misfit == nil || AboutSlot(misfit) {
 		return f
 	}
 	why, next := fault.Split(misfit)

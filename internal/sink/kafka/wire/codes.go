@@ -127,6 +127,7 @@ const (
 	TopicAlreadyExists                 = 36
 	invalidPartitions                  = 37
 	invalidReplicationFactor           = 38
+	InvalidTopic                       = 17
 	invalidConfig                      = 40
 	InvalidRequest                     = 42
 	policyViolation                    = 44

@@ -1,0 +1,74 @@
+package kafka
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+)
+
+// A topic may not be created under a name that differs from another topic's in "." and "_" only: the names of their
+// metrics would be the same (Topic.hasCollision). Nothing that is waited for changes that, so the record is for
+// Config.Refused.
+
+// illegalName is why a record of a topic that cannot be created is not sent.
+var illegalName = wire.Verdict{Code: -6, Name: "ILLEGAL_NAME", Action: wire.Rewind, Trouble: wire.Rejected}
+
+// refusedName is the brokers' refusal of a topic's name.
+type refusedName struct {
+	why string // the brokers' words; empty: the name is not refused, as far as is known
+	at  time.Time
+}
+
+// refuseName takes the brokers' refusal of the topic's name, and reports false where records wait for whatever comes.
+func (p *Producer) refuseName(t *topic, why string) bool {
+	if p.cfg.Refused == nil {
+		return false
+	}
+	t.refusedName = refusedName{why, time.Now()}
+	t.trouble.resolve(p.log) // the record has it from here on
+	p.placeAll(t)
+	p.announce()
+	return true
+}
+
+// nameRefused returns a RefusedError for a record of a topic whose name was refused lately. The other topic may have
+// been deleted since, so the creation is tried again now and then.
+func (p *Producer) nameRefused(t *topic) error {
+	if n := &t.refusedName; n.why != "" && time.Since(n.at) < p.cfg.pace.slow {
+		return &RefusedError{Topic: t.name, Reason: IllegalTopic, Why: n.why}
+	}
+	return nil
+}
+
+// refuseFirst asks Config.Refused about the first record that waits for a topic that cannot be created.
+func (p *Producer) refuseFirst(t *topic) {
+	if p.nameRefused(t) == nil {
+		return // nothing is known of its name
+	}
+	u := t.unplaced
+	u.seal()
+	b := u.queued[0]
+	first, rest, err := b.beyond(0)
+	if err != nil {
+		p.unreadable(u, b.size(), err)
+		return
+	}
+	u.pending += first.size() - b.size()
+	u.queued[0] = first
+	b.free()
+	if rest != nil {
+		u.queued = append(u.queued[:1:1], append([]*batch{rest}, u.queued[1:]...)...)
+		u.pending += rest.size()
+	}
+	u.index = -1
+	p.refuse(u, illegalName)
+}
+
+// reportIllegalName words the trouble of such a record.
+func (t *topic) reportIllegalName() (sentence string, remedy fault.Remedy) {
+	return fmt.Sprintf("The topic cannot be created under this name (%s).", t.refusedName.why),
+		fault.Do("Correct what makes the topic's name, or let router.bad_rows.unroutable decide about such rows. If the " +
+			"other topic is not needed, delete it: this one is then created within a minute.")
+}
