@@ -29,7 +29,7 @@ func TestRepairOfACompactedTopic(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, testkit.Postgres(t))
-			b.env = append(b.env, "CDC_OUTBOX_MONITOR_INTERVAL=1h") // a check would end the connector at what hides rows
+			b.env = append(b.env, "CDC_OUTBOX_MONITOR_INTERVAL=1h") // a check would end the connector
 			require.NoError(t, b.kafka.Create(t.Context(), kafkaclient.Topic{
 				Name: "orders.events", Partitions: 2, Configs: map[string]string{"cleanup.policy": policy},
 			}))

@@ -29,5 +29,6 @@ func TestMisfit(t *testing.T) {
 	require.Equal(t, `publication "p": rows are missing from the stream: it lacks table outbox`, w.Sentence())
 	require.Equal(t, []string{"ALTER"}, w.Commands)
 	require.Equal(t, first.since, w.Since)
-	require.Nil(t, first.next(&fault.Error{Object: `slot "s"`, Err: errors.New("gone")}).wait(), "it has waits of its own")
+	gone := &fault.Error{Object: `slot "s"`, Err: errors.New("gone")}
+	require.Nil(t, first.next(gone).wait(), "it has waits of its own")
 }

@@ -69,6 +69,6 @@ func (p *Producer) refuseFirst(t *topic) {
 // reportIllegalName words the trouble of such a record.
 func (t *topic) reportIllegalName() (sentence string, remedy fault.Remedy) {
 	return fmt.Sprintf("The topic cannot be created under this name (%s).", t.refusedName.why),
-		fault.Do("Correct what makes the topic's name, or let router.bad_rows.unroutable decide about such rows. If the " +
-			"other topic is not needed, delete it: this one is then created within a minute.")
+		fault.Do("Correct what makes the topic's name, or let router.bad_rows.unroutable decide about such rows. If " +
+			"the other topic is not needed, delete it: this one is then created within a minute.")
 }

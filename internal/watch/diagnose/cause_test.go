@@ -54,7 +54,9 @@ func TestCause(t *testing.T) {
 			time.Time{},
 		},
 		"idle, for rows are hidden": {
-			relay.Account{State: streaming, Waits: []fault.Wait{wait(TableUnpublished, `publication "p"`, time.Minute)}},
+			relay.Account{
+				State: streaming, Waits: []fault.Wait{wait(TableUnpublished, `publication "p"`, time.Minute)},
+			},
 			&slotmonitor.Slot{Active: true}, TableUnpublished, "because", `publication "p"`, now.Add(-time.Minute),
 		},
 		"idle, not looked": {

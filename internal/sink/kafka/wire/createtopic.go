@@ -66,8 +66,8 @@ func (c *Cluster) CreationRefused(name string, s TopicSettings, answer *createto
 		label = "INVALID_CONFIG"
 		r.Remedy = fault.Do("Correct kafka.topics.config or the topic's rule, and restart.")
 	case InvalidTopic: // by hand it gets the same answer
-		r.Remedy = fault.Do("Kafka does not take this name: another topic differs from it in \".\" and \"_\" only, or it " +
-			"has a character that no name may have. Correct what makes the topic's name, or delete the other topic.")
+		r.Remedy = fault.Do("Kafka does not take this name: another topic differs from it in \".\" and \"_\" only, " +
+			"or it has a character that no name may have. Correct what makes the name, or delete the other topic.")
 	case policyViolation:
 		r.Remedy = fault.Do("The brokers' create.topic.policy.class.name refuses these settings. Correct kafka.topics "+
 			"and restart, or create the topic.", c.CreateTopicByHand(name).Commands...)
