@@ -70,14 +70,13 @@ func (p *Producer) stow(t *topic, rec *router.Record, ticket uint64, pos Positio
 }
 
 // placeAll moves the topic's unplaced records to their partitions, up to a record that names a partition that the topic
-// does not have: that is for Config.Refused.
+// does not have, or whose topic cannot be created: that is for Config.Refused.
 func (p *Producer) placeAll(t *topic) {
 	u := t.unplaced
 	if u == nil || t.more+t.fewer > 0 || u.refused != nil || u.waiting {
 		return
 	}
-	if len(t.partitions) == 0 && (p.nameRefused(t) == nil || u.busy()) {
-		p.refuseFirst(t)
+	if len(t.partitions) == 0 && p.nameRefused(t) == nil {
 		return
 	}
 	u.seal()
@@ -102,8 +101,11 @@ func (p *Producer) placeAll(t *topic) {
 			}
 		}
 		if stray != nil {
-			u.index = stray.named[0]
-			p.refuse(u, noSuchPartition)
+			cause := noSuchPartition
+			if u.index = stray.named[0]; len(t.partitions) == 0 {
+				u.index, cause = -1, illegalName
+			}
+			p.refuse(u, cause)
 			break
 		}
 	}
@@ -120,6 +122,9 @@ func (p *Producer) placeAll(t *topic) {
 // deal puts the records of an unplaced batch into the batches of their partitions, up to the first record that has no
 // partition, and returns how many. b is unchanged.
 func (p *Producer) deal(b *batch) (placed int, err error) {
+	if len(b.part.topic.partitions) == 0 {
+		return 0, nil
+	}
 	data, err := b.expand()
 	if err != nil {
 		return 0, err

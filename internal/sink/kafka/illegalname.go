@@ -42,30 +42,6 @@ func (p *Producer) nameRefused(t *topic) error {
 	return nil
 }
 
-// refuseFirst asks Config.Refused about the first record that waits for a topic that cannot be created.
-func (p *Producer) refuseFirst(t *topic) {
-	if p.nameRefused(t) == nil {
-		return // nothing is known of its name
-	}
-	u := t.unplaced
-	u.seal()
-	b := u.queued[0]
-	first, rest, err := b.beyond(0)
-	if err != nil {
-		p.unreadable(u, b.size(), err)
-		return
-	}
-	u.pending += first.size() - b.size()
-	u.queued[0] = first
-	b.free()
-	if rest != nil {
-		u.queued = append(u.queued[:1:1], append([]*batch{rest}, u.queued[1:]...)...)
-		u.pending += rest.size()
-	}
-	u.index = -1
-	p.refuse(u, illegalName)
-}
-
 // reportIllegalName words the trouble of such a record.
 func (t *topic) reportIllegalName() (sentence string, remedy fault.Remedy) {
 	return fmt.Sprintf("The topic cannot be created under this name (%s).", t.refusedName.why),
