@@ -71,33 +71,28 @@ func Parse(dsn string) (*pgx.ConnConfig, error) {
 		return nil, err
 	}
 	login.Guard(&pc.Config)
-	text, ok := pc.RuntimeParams[parameter]
-	if !ok {
-		raw := pc.Password
-		pc.AfterNetConnect = func(_ context.Context, to *pgconn.Config, conn net.Conn) (net.Conn, error) {
-			to.Password = raw // an earlier attempt may have prepared it
-			login.Prepare(to, conn)
-			return conn, nil
-		}
-		return pc, nil
-	}
-	delete(pc.RuntimeParams, parameter)
+	given := pc.Password // an attempt to connect may prepare it, and the next one begins with it again
 	var s Source
-	decoded, err := base64.RawURLEncoding.DecodeString(text)
-	if err == nil {
-		err = json.Unmarshal(decoded, &s)
-	}
-	if err != nil {
-		return nil, errors.New("the source of the password cannot be read")
-	}
-	pc.AfterNetConnect = func(ctx context.Context, to *pgconn.Config, conn net.Conn) (net.Conn, error) {
-		password, err := s.password(ctx, to)
-		if err != nil {
-			return conn, err
+	text, elsewhere := pc.RuntimeParams[parameter]
+	if elsewhere {
+		delete(pc.RuntimeParams, parameter)
+		decoded, err := base64.RawURLEncoding.DecodeString(text)
+		if err == nil {
+			err = json.Unmarshal(decoded, &s)
 		}
-		to.Password = password
-		login.Prepare(to, conn)
-		return conn, nil
+		if err != nil {
+			return nil, errors.New("the source of the password cannot be read")
+		}
+	}
+	pc.AfterNetConnect = func(ctx context.Context, to *pgconn.Config, conn net.Conn) (_ net.Conn, err error) {
+		to.Password = given
+		if elsewhere {
+			to.Password, err = s.password(ctx, to)
+		}
+		if err == nil {
+			login.Prepare(to, conn)
+		}
+		return conn, err
 	}
 	return pc, nil
 }
