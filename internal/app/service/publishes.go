@@ -19,7 +19,7 @@ import (
 // publishes is the Kafka that an attempt publishes to, for the account of gaps.
 type publishes struct {
 	connector *connector.Connector
-	cluster   *wire.Identity
+	cluster   wire.Cluster
 	ends      *kafka.LogEnds
 }
 
@@ -29,7 +29,7 @@ func (p publishes) Kafka(last gap.Kafka) gap.Kafka {
 		p.ends.Expect(last.ID, last.Ends)
 		return last
 	}
-	now := gap.Kafka{ID: p.cluster.ID()}
+	now := gap.Kafka{ID: p.cluster.Identity.ID()}
 	ends, lost := p.ends.Account(now.ID)
 	now.Ends = ends
 	for _, l := range lost {
@@ -40,8 +40,8 @@ func (p publishes) Kafka(last gap.Kafka) gap.Kafka {
 
 // lookAtEnds compares the ends of partitions with the brokers', until ctx ends: records of a partition to which nothing
 // is written any more may be lost, too. It asks less often than the account is written.
-func (p publishes) lookAtEnds(ctx context.Context, cluster wire.Cluster, every time.Duration, log *zap.Logger) error {
-	k, err := reader.New(cluster)
+func (p publishes) lookAtEnds(ctx context.Context, every time.Duration, log *zap.Logger) error {
+	k, err := reader.New(p.cluster)
 	if err != nil {
 		return err
 	}
@@ -54,11 +54,9 @@ func (p publishes) lookAtEnds(ctx context.Context, cluster wire.Cluster, every t
 			return nil
 		case <-tick.C:
 		}
-		if p.connector.Status().State.Name != relay.Streaming || p.cluster.ID() == "" {
-			continue
-		}
-		before, _ := p.ends.Account(p.cluster.ID())
-		if len(before) == 0 {
+		id := p.cluster.Identity.ID()
+		before, _ := p.ends.Account(id)
+		if p.connector.Status().State.Name != relay.Streaming || id == "" || len(before) == 0 {
 			continue
 		}
 		listed, err := k.Ends(ctx, slices.Sorted(maps.Keys(before)))
@@ -66,7 +64,7 @@ func (p publishes) lookAtEnds(ctx context.Context, cluster wire.Cluster, every t
 			log.Debug("the ends of partitions could not be read", zap.Error(err))
 			continue
 		}
-		for _, lost := range p.ends.Listed(p.cluster.ID(), before, listed) {
+		for _, lost := range p.ends.Listed(id, before, listed) {
 			lost.Report(log)
 		}
 	}

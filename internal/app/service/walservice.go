@@ -19,7 +19,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/stay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/page"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -53,8 +52,7 @@ type engine struct {
 	*connector.Connector
 	metrics *telemetry.Metrics
 	publishes
-	kafka wire.Cluster
-	ran   bool
+	ran bool
 }
 
 // waiting is why the connector has not begun, and the remedy.
@@ -110,8 +108,8 @@ func (s *walService) newEngine() error {
 		return err
 	}
 	s.traces = cc.Traces
-	known := publishes{c, cc.Kafka.Identity, cc.Kafka.Ends}
-	s.engine.Store(&engine{Connector: c, metrics: cc.Metrics, publishes: known, kafka: cc.Kafka.Cluster})
+	known := publishes{c, cc.Kafka.Cluster, cc.Kafka.Ends}
+	s.engine.Store(&engine{Connector: c, metrics: cc.Metrics, publishes: known})
 	s.relayRegistry.Store(registry)
 	return nil
 }
@@ -156,7 +154,7 @@ func (s *walService) relay(ctx context.Context) error {
 	defer end()
 	g, around := errgroup.WithContext(around)
 	g.Go(func() error { return s.watchMembership(around) })
-	g.Go(func() error { return e.lookAtEnds(around, e.kafka, s.Config.Monitor.Interval, s.Logger) })
+	g.Go(func() error { return e.lookAtEnds(around, s.Config.Monitor.Interval, s.Logger) })
 	g.Go(func() error { return watch.Run(around) })
 	g.Go(func() error { return s.last.clearOnceWorking(around, s.ready) })
 	g.Go(func() error { return s.stay.Watch(around, func() bool { return stay.Works(e.Status().State.Name) }) })
