@@ -107,13 +107,14 @@ func (r *repair) readOn(ctx context.Context) error {
 	if len(r.compacted.topics) == 0 {
 		return nil
 	}
-	consumer, err := reader.New(r.o.Kafka.Cluster)
-	if err != nil {
-		return err
+	if r.tail == nil {
+		var err error
+		if r.tail, err = reader.New(r.o.Kafka.Cluster); err != nil {
+			return err
+		}
 	}
-	defer consumer.Close()
 	for topic := range r.compacted.topics {
-		spans, err := consumer.Spans(ctx, topic)
+		spans, err := r.tail.Spans(ctx, topic)
 		if errors.Is(err, reader.ErrNoTopic) {
 			continue
 		}
@@ -122,7 +123,7 @@ func (r *repair) readOn(ctx context.Context) error {
 		}
 		for _, span := range spans {
 			span.From = max(span.From, r.compacted.ends[reader.Span{Topic: topic, Partition: span.Partition}])
-			for m, err := range consumer.Messages(ctx, span) {
+			for m, err := range r.tail.Messages(ctx, span) {
 				if err != nil {
 					return err
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/publish"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -98,6 +99,7 @@ type repair struct {
 	toRead    int64                 // offsets of the topics that were begun
 	absent    map[[16]byte]struct{} // hashes of the ids, as records have them, that were not found in Kafka
 	compacted compacted
+	tail      *reader.Reader // of the compacted topics, from the first batch on
 }
 
 // newRepair holds a lock on a session of its own until close.
@@ -136,6 +138,9 @@ func newRepair(ctx context.Context, o *RepairOptions) (*repair, error) {
 func (r *repair) close() {
 	for _, rows := range r.tables {
 		rows.Close()
+	}
+	if r.tail != nil {
+		r.tail.Close()
 	}
 }
 
