@@ -150,8 +150,9 @@ func (m *members) misses(missing map[string]string) (before map[string]string) {
 func (m *members) join(generation int32, partitions []*progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	earlier := slices.Concat(m.partitions, m.last)
 	for _, p := range partitions {
-		for _, before := range slices.Concat(m.partitions, m.last) {
+		for _, before := range earlier {
 			p.continues(before.read())
 		}
 	}

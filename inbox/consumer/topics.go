@@ -72,7 +72,7 @@ func (c *Consumer) awaitTopics(ctx context.Context) []string {
 		} else if ctx.Err() == nil {
 			c.opts.Logger.Warn("looking at the topics failed", "group", c.opts.Group, "error", err.Error())
 		}
-		sleep(ctx, min(topicsEvery, time.Second))
+		sleep(ctx, time.Second)
 	}
 	return nil
 }

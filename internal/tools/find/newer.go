@@ -40,8 +40,7 @@ func (o *Options) newer(ctx context.Context, r *Report) error {
 			if !bytes.Equal(m.Key, row.key) || m.Timestamp < row.Timestamp.UnixMilli() {
 				continue
 			}
-			w := worker{Options: o, r: r}
-			r.Newer = new(w.record(m))
+			r.Newer = new(o.record(m))
 		}
 	}
 	return nil

@@ -263,10 +263,10 @@ func (w *worker) fits(m *reader.Message, needle []byte) bool {
 	return w.eventID(m.Headers) == string(needle)
 }
 
-func (w *worker) record(m *reader.Message) Record {
+func (o *Options) record(m *reader.Message) Record {
 	rec := Record{
 		Topic: m.Topic, Partition: m.Partition, Offset: m.Offset, Timestamp: time.UnixMilli(m.Timestamp).UTC(),
-		EventID: w.eventID(m.Headers),
+		EventID: o.eventID(m.Headers),
 	}
 	if v, ok := m.Header(router.HeaderPosition); ok {
 		rec.Position = string(v)
