@@ -33,17 +33,26 @@ func New(db DB, opts Options) (*Inbox, error) {
 // it is being handled. Any other error means that nothing was written. One case is uncertain: if the connection is lost
 // during the commit, only the next delivery finds out whether the transaction was committed.
 //
+// The deadline of ctx is the transaction's, too: the server ends one that has been idle for so long
+// (idle_in_transaction_session_timeout), so that a process that is frozen in handle does not keep the claim. Without a
+// deadline the database's own limit applies.
+//
+// A handle that ends the transaction by SQL, also by ROLLBACK AND CHAIN, gets an error instead of nil.
+//
 // A serialization failure or a deadlock (SQLSTATE 40001, 40P01) repeats the whole transaction, also if handle returns
 // or wraps the error.
 func (in *Inbox) Handle(ctx context.Context, e Event, handle func(ctx context.Context, tx pgx.Tx) error) error {
 	return in.run(ctx, e, func() error {
-		return in.inTx(ctx, func(tx pgx.Tx) error {
+		return in.inTx(ctx, provenCommit, func(tx pgx.Tx) error {
 			return in.once(ctx, pgxSession{tx}, e, func() error {
 				if err := handle(ctx, handlerTx{tx}); err != nil {
 					return err
 				}
-				if tx.Conn().PgConn().TxStatus() == 'I' {
+				switch tx.Conn().PgConn().TxStatus() {
+				case 'I':
 					return errEnded
+				case 'E': // the handler has returned no error for a statement that failed
+					return fmt.Errorf("inbox: commit: %w", pgx.ErrTxCommitRollback)
 				}
 				return nil
 			})
@@ -51,13 +60,9 @@ func (in *Inbox) Handle(ctx context.Context, e Event, handle func(ctx context.Co
 	})
 }
 
-// errEnded reports that the effect and its claim are committed, so a second delivery does no harm, but everything that
-// handle did after the end of the transaction is outside it.
-var errEnded = errors.New("inbox: the handler has ended the transaction itself")
-
-// inTx runs do in a transaction.
-func (in *Inbox) inTx(ctx context.Context, do func(tx pgx.Tx) error) error {
-	tx, err := in.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: isolation[in.opts.Isolation]})
+// inTx runs do in a transaction that ends with the statement commit; empty: with COMMIT alone.
+func (in *Inbox) inTx(ctx context.Context, commit string, do func(tx pgx.Tx) error) error {
+	tx, err := in.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: isolation[in.opts.Isolation], CommitQuery: commit})
 	if err != nil {
 		return ledgerError{fmt.Errorf("inbox: begin: %w", err)}
 	}
@@ -78,7 +83,7 @@ func (in *Inbox) inTx(ctx context.Context, do func(tx pgx.Tx) error) error {
 }
 
 func (in *Inbox) inSession(ctx context.Context, do func(s session) error) error {
-	return in.inTx(ctx, func(tx pgx.Tx) error { return do(pgxSession{tx}) })
+	return in.inTx(ctx, "", func(tx pgx.Tx) error { return do(pgxSession{tx}) })
 }
 
 // Ping checks that the database answers.

@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -54,10 +56,15 @@ func newLedger(opts Options) (*ledger, error) {
 	//
 	// The offset is committed as soon as the transaction is, so the transaction has to be on disk by then, even if the
 	// database or the role has synchronous_commit = off. Every other setting survives a crash of the server, and stays.
+	// A handler that makes a call leaves its transaction idle for as long as its context allows ($5), whatever the
+	// database's limit is; and a process that is frozen, or whose host is lost, gives the claim up after that time.
 	insert := `INSERT INTO ` + table + ` (consumer, event_id, status, source, completed_at)
 SELECT $1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN pg_catalog.now() END
-FROM (SELECT CASE pg_catalog.current_setting('synchronous_commit')
-	WHEN 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END OFFSET 0) AS durable
+FROM (SELECT pg_catalog.set_config('` + claimSetting + `', 'held', true),
+	pg_catalog.set_config('idle_in_transaction_session_timeout',
+		coalesce($5, pg_catalog.current_setting('idle_in_transaction_session_timeout')), true),
+	CASE pg_catalog.current_setting('synchronous_commit')
+	WHEN 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END OFFSET 0) AS for_this_transaction
 ON CONFLICT (consumer, event_id) DO NOTHING`
 	complete := `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = pg_catalog.clock_timestamp()
 WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`
@@ -75,6 +82,35 @@ FROM ` + table + ` WHERE consumer = $1 AND event_id = $2`,
 WHERE consumer = $1 AND claimed_at < pg_catalog.now() - $2::float8 * interval '1 microsecond' AND status = 'COMPLETED'
 LIMIT $3 FOR UPDATE SKIP LOCKED))`,
 	}, nil
+}
+
+// claimSetting is a setting that the claim makes for its transaction. Postgres takes it back with the claim, whether
+// the handler ends the transaction by COMMIT, ROLLBACK or one of them AND CHAIN, after which the session looks as
+// before: in a transaction. RESET ALL takes it back, too, and then a claim that is there counts as lost.
+const claimSetting = "cdc_outbox.claim"
+
+// provenCommit commits a transaction that has its claim, and fails in any other one. It is sent as one message, so the
+// proof costs no round trip. The cast fails with the text, which errEnded recognizes.
+const provenCommit = `SELECT CAST(CASE pg_catalog.current_setting('` + claimSetting + `', true)
+	WHEN 'held' THEN '1' ELSE '` + endedText + `' END AS integer); COMMIT`
+
+const proof = `SELECT coalesce(pg_catalog.current_setting('` + claimSetting + `', true), '') = 'held'`
+
+const endedText = "the handler has ended the transaction itself"
+
+// errEnded reports that an effect may be committed without its claim, or rolled back with it. A next delivery finds out
+// by the ledger.
+var errEnded = errors.New("inbox: " + endedText)
+
+// mostIdle returns how long the transaction may be idle, in milliseconds: until the context of the handler ends, and
+// its end can be sent. Without a deadline the session's own limit stays.
+func mostIdle(ctx context.Context) any {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return nil
+	}
+	ms := (max(time.Until(deadline), 0) + rollbackLimit).Milliseconds()
+	return strconv.FormatInt(min(ms, math.MaxInt32), 10)
 }
 
 // once claims the event, runs handle and completes the claim, in one transaction.
@@ -101,7 +137,7 @@ func (l *ledger) claim(ctx context.Context, s session, e Event) error {
 			return ErrContended
 		}
 	}
-	inserted, err := s.exec(ctx, l.insert, l.opts.Consumer, e.ID, status, e.source())
+	inserted, err := s.exec(ctx, l.insert, l.opts.Consumer, e.ID, status, e.source(), mostIdle(ctx))
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		// The claim waited for another delivery, or the database was slow. Reported as a failure of the event, the
@@ -140,6 +176,18 @@ func (l *ledger) readState(ctx context.Context, s session, e Event, age time.Dur
 	return state, nil
 }
 
+// prove returns errEnded in a transaction that does not have its claim.
+func (l *ledger) prove(ctx context.Context, s session) error {
+	var held bool
+	if err := s.scan(ctx, &held, proof); err != nil {
+		return ofCommit(fmt.Errorf("inbox: look for the claim: %w", err))
+	}
+	if !held {
+		return errEnded
+	}
+	return nil
+}
+
 // completeClaim marks the claim as completed if the claim itself did not.
 func (l *ledger) completeClaim(ctx context.Context, s session, e Event) error {
 	if l.opts.Strategy != Advisory {
@@ -151,7 +199,7 @@ func (l *ledger) completeClaim(ctx context.Context, s session, e Event) error {
 	}
 	if updated != 1 {
 		return fmt.Errorf("inbox: complete the event: its claim is %d rows of the ledger; "+
-			"has the handler changed the ledger?", updated)
+			"has the handler ended the transaction, or changed the ledger?", updated)
 	}
 	return nil
 }

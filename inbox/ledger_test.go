@@ -57,7 +57,7 @@ func TestThePageOfTheLedger(t *testing.T) {
 	schema, err := Schema(Options{})
 	require.NoError(t, err)
 	for _, statement := range []string{
-		schema, lockStatement, l.insert, l.complete, l.state, l.reserve, l.confirm, l.release, l.prune,
+		schema, provenCommit, lockStatement, l.insert, l.complete, l.state, l.reserve, l.confirm, l.release, l.prune,
 	} {
 		require.Contains(t, string(b), "\n"+strings.TrimSuffix(strings.TrimSpace(statement), ";")+";\n")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -16,10 +17,11 @@ func (e ledgerError) Error() string { return e.cause.Error() }
 func (e ledgerError) Unwrap() []error { return []error{ErrLedger, e.cause} }
 
 // ofLedger marks an error of a statement of the ledger, unless it is about the values of the event: data exceptions and
-// violated constraints (SQLSTATE classes 22 and 23), such as an id that the encoding of the database does not have.
+// violated constraints (SQLSTATE classes 22 and 23), such as an id that the encoding of the database does not have. Nor
+// is it the ledger's fault if an earlier statement has failed, of a handler that returned no error (25P02).
 func ofLedger(err error) error {
-	switch sqlClass(err) {
-	case "22", "23":
+	switch state := sqlState(err); {
+	case strings.HasPrefix(state, "22"), strings.HasPrefix(state, "23"), state == failedTransaction:
 		return err
 	}
 	return ledgerError{err}
@@ -36,18 +38,29 @@ func ofCommit(err error) error {
 			return err
 		}
 	}
-	switch sqlClass(err) {
-	case "", "08", "25", "53", "57", "58", "XX":
+	if strings.Contains(err.Error(), endedText) {
+		return errEnded
+	}
+	state := sqlState(err)
+	if state == "" {
 		return ledgerError{err}
+	}
+	switch state[:2] {
+	case "08", "25", "53", "57", "58", "XX":
+		if state != failedTransaction {
+			return ledgerError{err}
+		}
 	}
 	return err
 }
 
-// sqlClass returns the first two characters of the SQLSTATE; empty: there is none.
-func sqlClass(err error) string {
+const failedTransaction = "25P02"
+
+// sqlState returns the SQLSTATE; empty: there is none.
+func sqlState(err error) string {
 	var state interface{ SQLState() string }
 	if !errors.As(err, &state) || len(state.SQLState()) != 5 {
 		return ""
 	}
-	return state.SQLState()[:2]
+	return state.SQLState()
 }

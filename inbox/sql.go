@@ -23,11 +23,17 @@ func NewSQL(db *sql.DB, opts Options) (*SQL, error) {
 }
 
 // Handle is Inbox.Handle for database/sql. It cannot prevent the handler from calling Commit of the *sql.Tx, but then
-// Handle returns an error.
+// Handle returns an error. Before the commit it asks whether the transaction still has the claim, a round trip that
+// Inbox does not need.
 func (in *SQL) Handle(ctx context.Context, e Event, handle func(ctx context.Context, tx *sql.Tx) error) error {
 	return in.run(ctx, e, func() error {
 		return in.inTx(ctx, func(tx *sql.Tx) error {
-			return in.once(ctx, sqlSession{tx}, e, func() error { return handle(ctx, tx) })
+			return in.once(ctx, sqlSession{tx}, e, func() error {
+				if err := handle(ctx, tx); err != nil {
+					return err
+				}
+				return in.prove(ctx, sqlSession{tx})
+			})
 		})
 	})
 }

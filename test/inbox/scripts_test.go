@@ -187,7 +187,7 @@ func (r *recorder) args(s scriptStep) []any {
 	case "lock":
 		return []any{int64(7)}
 	case "reserve":
-		return []any{"billing", "e", s.Status, nil}
+		return []any{"billing", "e", s.Status, nil, nil}
 	case "state":
 		return []any{"billing", "e", int64(0)}
 	case "prune":

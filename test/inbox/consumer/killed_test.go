@@ -122,10 +122,10 @@ func TestKilledConsumerProcess(t *testing.T) {
 		t.Skip("needs Postgres")
 	}
 	steps := map[inbox.Strategy][]string{
-		inbox.Insert: {"begin", `INSERT INTO "processed_events"`, "INSERT INTO effects", "commit"},
+		inbox.Insert: {"begin", `INSERT INTO "processed_events"`, "INSERT INTO effects", commit},
 		inbox.Advisory: {
 			"begin", "SELECT pg_catalog.pg_try_advisory_xact_lock", `INSERT INTO "processed_events"`,
-			"INSERT INTO effects", `UPDATE "processed_events"`, "commit",
+			"INSERT INTO effects", `UPDATE "processed_events"`, commit,
 		},
 	}
 	for strategy, names := range steps {
@@ -166,7 +166,7 @@ func killedOnce(t *testing.T, strategy inbox.Strategy, step string, after bool) 
 	case <-time.After(60 * time.Second):
 		require.Fail(t, "the process was not killed", "effects: %v", effects())
 	}
-	committed := step == "" || step == "commit" && after
+	committed := step == "" || step == commit && after
 	want := []string{"a"}
 	if committed {
 		want = []string{"a", "b"}
