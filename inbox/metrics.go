@@ -120,23 +120,16 @@ func (m *Metrics) OpenLetters(group, topic string, letters int) {
 	}
 }
 
-// Duplicate counts a delivery that was recognized without asking the ledger, which is named. Package inbox/consumer
-// calls it.
-func (m *Metrics) Duplicate(consumer string) {
-	m.count(consumer, ErrDuplicate)
-}
-
 type observerKey struct{}
 
-// Observe returns a context with which Handle and Forward call used with the name of their ledger. Package
-// inbox/consumer calls it: it recognizes repeats without the ledger, and counts them for the ledger that has handled
-// the event.
-func Observe(ctx context.Context, used func(consumer string)) context.Context {
+// Observe returns a context with which Handle and Forward call used. Package inbox/consumer calls it: it remembers the
+// events that no ledger does.
+func Observe(ctx context.Context, used func()) context.Context {
 	return context.WithValue(ctx, observerKey{}, used)
 }
 
-func (l *ledger) observed(ctx context.Context) {
-	if used, ok := ctx.Value(observerKey{}).(func(string)); ok {
-		used(l.opts.Consumer)
+func observed(ctx context.Context) {
+	if used, ok := ctx.Value(observerKey{}).(func()); ok {
+		used()
 	}
 }

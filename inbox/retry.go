@@ -17,7 +17,7 @@ type transactor interface {
 
 // run calls once until it returns anything but a conflict that Postgres asks to repeat, or the budget is used up.
 func (l *ledger) run(ctx context.Context, e Event, once func() error) error {
-	l.observed(ctx)
+	observed(ctx)
 	if err := e.validate(); err != nil {
 		l.opts.Metrics.count(l.opts.Consumer, err)
 		return err

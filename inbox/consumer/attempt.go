@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
@@ -34,17 +35,16 @@ func (p *partition) process(work, over context.Context, m Message, unnamed error
 // deal tries a record that has an id, and dead-letters it if that fails.
 func (p *partition) deal(work, over context.Context, m Message) outcome {
 	if p.recent.has(m.ID) {
-		if ledger := p.recent.ledger(m.ID); ledger != "" {
-			p.c.opts.Metrics.Duplicate(ledger)
-		}
 		return handled
 	}
-	p.ledger.Store("")
-	attempts, err := p.try(inbox.Observe(work, func(consumer string) { p.ledger.Store(consumer) }), over, m)
+	var ledger atomic.Bool
+	attempts, err := p.try(inbox.Observe(work, func() { ledger.Store(true) }), over, m)
 	switch {
 	case err == nil:
 		p.breaker = breaker{}
-		p.recent.add(m.ID, p.ledger.Load().(string)) //nolint:forcetypeassert // stored above
+		if !ledger.Load() {
+			p.recent.add(m.ID)
+		}
 		return handled
 	case errors.Is(err, errOver):
 		return unfinished

@@ -70,7 +70,8 @@ type Options struct {
 	// Drain is how long a handler may continue after its partition is revoked or Run's context ends. It must be less
 	// than the group's rebalance timeout, 30s. The group notices a member that died after Drain + 10s. Default: 10s.
 	Drain time.Duration
-	// Recent is the number of handled ids that are remembered per partition. Default: 4096. Negative: none.
+	// Recent is the number of ids that are remembered per partition of the records that were handled without an inbox.
+	// Default: 4096. Negative: none.
 	Recent int
 	// Queue is the number of records per partition that are read ahead. Default: 100.
 	Queue int

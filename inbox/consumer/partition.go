@@ -3,7 +3,6 @@ package consumer
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -18,7 +17,6 @@ type partition struct {
 	recent  *recent
 	holds   *holds // nil without Options.HoldKeys
 	breaker breaker
-	ledger  atomic.Value // string: the ledger that the handler has used for the present record
 	finish  func(topic string, partition int, next int64)
 	commit  func(topic string, partition int, next int64) error
 	*progress

@@ -11,14 +11,14 @@ import (
 func TestRecentForgetsTheOldest(t *testing.T) {
 	r := newRecent(2)
 	for _, id := range []string{"a", "b", "b", "c"} {
-		r.add(id, "ledger")
+		r.add(id)
 	}
 	require.False(t, r.has("a"))
 	require.True(t, r.has("b"))
 	require.True(t, r.has("c"))
 	require.Len(t, r.ids, 2)
 	none := newRecent(-1)
-	none.add("a", "")
+	none.add("a")
 	require.False(t, none.has("a"))
 }
 

@@ -1,15 +1,16 @@
 package consumer
 
-// recent remembers the ids of the last handled records of a partition, and the ledger that has each.
+// recent remembers the ids of the last records of a partition that were handled without a ledger. With one, the ledger
+// is asked about each repeat: an operator may have deleted an event's row to have the event handled again.
 type recent struct {
-	ids  map[string]string
+	ids  map[string]struct{}
 	ring []string
 	next int // from -size up to 0 while the ring fills, then the index of the oldest id
 }
 
 func newRecent(size int) *recent {
 	size = max(size, 0)
-	return &recent{ids: map[string]string{}, ring: make([]string, 0, min(size, 64)), next: -size}
+	return &recent{ids: map[string]struct{}{}, ring: make([]string, 0, min(size, 64)), next: -size}
 }
 
 func (r *recent) has(id string) bool {
@@ -17,10 +18,7 @@ func (r *recent) has(id string) bool {
 	return ok
 }
 
-// ledger returns the name of the ledger that has the id; empty: the handler used none.
-func (r *recent) ledger(id string) string { return r.ids[id] }
-
-func (r *recent) add(id, ledger string) {
+func (r *recent) add(id string) {
 	if r.has(id) {
 		return
 	}
@@ -35,5 +33,5 @@ func (r *recent) add(id, ledger string) {
 		r.ring[r.next] = id
 		r.next = (r.next + 1) % len(r.ring)
 	}
-	r.ids[id] = ledger
+	r.ids[id] = struct{}{}
 }
