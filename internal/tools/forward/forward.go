@@ -91,16 +91,21 @@ func (o *Options) check() error {
 	return nil
 }
 
-// again handles a record with the call inside the transaction of its claim.
+// again handles a record with the call inside the transaction of its claim. A call that succeeded and was not recorded
+// is made again, so it counts as an attempt, whatever the cause.
 func (f *forwarder) again(in *inbox.Inbox) consumer.Handler {
 	return func(ctx context.Context, m consumer.Message) error {
 		var called error
+		made := false
 		err := in.Handle(ctx, m.Event(), func(ctx context.Context, _ pgx.Tx) error {
-			called = f.call(ctx, &m)
+			called, made = f.call(ctx, &m), true
 			return called
 		})
-		if called != nil {
+		switch {
+		case called != nil:
 			return called
+		case made && err != nil:
+			return fmt.Errorf("the call succeeded, but the ledger did not record it: %s", err.Error())
 		}
 		return ledgerFault(err)
 	}
