@@ -33,8 +33,9 @@
 //
 // # Repeats
 //
-// After a crash the relay sends unacknowledged records again, as one contiguous part of a partition. The consumer
-// remembers the ids of the last few thousand handled records of each partition, so most repeats cost no transaction.
+// After a crash the relay sends unacknowledged records again, as one contiguous part of a partition. Each repeat goes
+// to the handler, and so to its ledger, which decides. For handlers without a ledger the consumer remembers the ids of
+// the last few thousand records of each partition.
 //
 // Only an id proves a repeat. A comparison of the position header with the last position would need only one number per
 // partition, but it would lose events: a dead letter that was corrected and published again, a repair from the table,
