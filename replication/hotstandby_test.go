@@ -181,6 +181,7 @@ func TestStandbyCrashes(t *testing.T) {
 	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true))
 	r.insertOn(t, r.Server, 1, 50)
 	streams := 0
+	restarted := make(chan struct{})
 	require.NoError(t, Run(t.Context(), r.Config, func(ctx context.Context, s *Stream) error {
 		streams++
 		if streams > 1 {
@@ -193,8 +194,11 @@ func TestStandbyCrashes(t *testing.T) {
 		require.NoError(t, err)
 		r.standby.Kill()
 		r.insertOn(t, r.Server, 51, 60)
-		go assert.Eventually(t, func() bool { return r.standby.Start(context.Background()) == nil }, 2*time.Minute,
-			200*time.Millisecond)
+		go func() {
+			defer close(restarted)
+			assert.Eventually(t, func() bool { return r.standby.Start(context.Background()) == nil }, 2*time.Minute,
+				200*time.Millisecond)
+		}()
 		_, err = s.Receive()
 		for err == nil {
 			_, err = s.Receive()
@@ -202,6 +206,7 @@ func TestStandbyCrashes(t *testing.T) {
 		return err
 	}))
 	require.GreaterOrEqual(t, streams, 2)
+	<-restarted // or it is started once more when its directory is removed
 }
 
 // TestStandbyWithoutAWayToThePrimary: nothing can be made there, and the errors say what to run where.

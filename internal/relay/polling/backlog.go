@@ -78,7 +78,7 @@ const (
 // still as they have to be. A fault that an operator has to fix ends the process when it is found twice in a row: once
 // may be a migration that is not finished.
 func (r *Relay) watchTables(ctx context.Context) error {
-	c := &connection{cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: func(bool) {}}
+	c := &connection{cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: func(bool) {}, verified: true}
 	defer c.close()
 	tick := time.NewTicker(r.cfg.LookEvery)
 	defer tick.Stop()

@@ -25,6 +25,8 @@ type connection struct {
 	made func(again bool) // called for each connection made
 	conn *pgx.Conn
 	once bool // there was one before
+
+	verified bool // the relay's start has been through with the same connection string
 }
 
 // open connects if need be.
@@ -47,10 +49,10 @@ func (c *connection) open(ctx context.Context) error {
 }
 
 // passing takes a refused login, and a connection string that cannot be read, for a password or a file that is being
-// replaced, if there was a connection before. At the start they are mistakes.
+// replaced, if the start was verified. Before that they are mistakes.
 func (c *connection) passing(err error) error {
 	var known *fault.Error
-	if !c.once || !errors.As(err, &known) {
+	if !c.verified || !errors.As(err, &known) {
 		return err
 	}
 	code := sqlstate.Of(err)

@@ -90,6 +90,23 @@ func TestRelayOutlivesARotation(t *testing.T) {
 	}
 }
 
+// The start has verified the connection string, so the same holds for the first connection of each worker.
+func TestRelayOutlivesARotationAtItsStart(t *testing.T) {
+	b := newBed(t)
+	var calls atomic.Int64
+	x := b.start(func(c *Config) {
+		c.DSN = func() (string, error) {
+			if n := calls.Add(1); n > 2 && n <= 12 { // the start has two connections
+				return "host=h passw", nil
+			}
+			return b.db.DSN, nil
+		}
+	})
+	b.fillMore(30, 30)
+	x.awaitPublished()
+	require.NoError(t, x.finish())
+}
+
 // What was not acknowledged when the time for a stop was over is repeated by the next start, and nothing else. The test
 // of a process that is killed is in cmd/cdc-outbox.
 func TestRelayStoppedBeforeAcknowledgement(t *testing.T) {

@@ -44,8 +44,10 @@ type worker struct {
 func newWorker(r *Relay, n int, route router.Router) *worker {
 	return &worker{
 		r: r, ticket: uint64(n) << ticketBits, router: route,
-		conn: &connection{cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: r.connectionMade}, batch: newBatch(),
-		share: max(1, Lanes/r.cfg.Workers), limit: r.cfg.Batch, relation: map[*source]*pgoutput.Relation{},
+		conn: &connection{
+			cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: r.connectionMade, verified: true,
+		},
+		batch: newBatch(), share: max(1, Lanes/r.cfg.Workers), limit: r.cfg.Batch, relation: map[*source]*pgoutput.Relation{},
 	}
 }
 
