@@ -45,12 +45,17 @@ type Case struct {
 	Limit      int
 }
 
-// Refused is the case of a record that a broker refuses after the producer took it, when the row is no longer in
-// memory. The record's table is known only if there is a single table.
-func Refused(rec *router.Record, reason router.Reason, size, limit int, tables []identifier.Table) *Case {
+// Refused is the case of a record that a broker refuses, in the broker's words if there are any, after the producer took
+// it, when the row is no longer in memory. The record's table is known only if there is a single table.
+func Refused(rec *router.Record, reason router.Reason, words string, size, limit int,
+	tables []identifier.Table,
+) *Case {
 	c := &Case{
 		Record: rec, Reason: reason, Bytes: size, Limit: limit,
 		Detail: fmt.Sprintf("the broker refuses the record (%s)", reason),
+	}
+	if words != "" {
+		c.Detail += ": " + words
 	}
 	if len(tables) == 1 {
 		c.Table = tables[0].Schema + "." + tables[0].Name

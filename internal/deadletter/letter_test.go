@@ -197,8 +197,10 @@ func TestARefusedRecordIsFromTheOnlyTable(t *testing.T) {
 		Record: rec, Reason: "too_large", Bytes: 7, Limit: 5, Table: "public.Outbox",
 		Detail: "the broker refuses the record (too_large)",
 	},
-		Refused(rec, "too_large", 7, 5, []identifier.Table{outbox}))
-	require.Empty(t, Refused(rec, "too_large", 7, 5, []identifier.Table{outbox, other}).Table)
+		Refused(rec, "too_large", "", 7, 5, []identifier.Table{outbox}))
+	require.Empty(t, Refused(rec, "too_large", "", 7, 5, []identifier.Table{outbox, other}).Table)
+	require.Equal(t, "the broker refuses the record (invalid_record): No key.",
+		Refused(rec, "invalid_record", "No key.", 0, 0, nil).Detail)
 }
 
 func TestShrink(t *testing.T) {

@@ -7,6 +7,7 @@ const (
 	Alert             = "alert"               // name of an alert
 	AlertCause        = "cause"               // the sentence of an alert's cause
 	AlertLevel        = "alert_level"         // warn or critical
+	Answer            = "answer"              // words of a peer about what it refuses
 	At                = "at"                  // LSN or position an error belongs to
 	Attempt           = "attempt"             // which attempt, from 0
 	Batches           = "batches"             // a number of record batches

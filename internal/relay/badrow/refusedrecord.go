@@ -93,6 +93,9 @@ func refusalFields(r kafka.Refusal, letter *deadletter.Case, lsn string) []zap.F
 		zap.String(logkey.Topic, r.Topic), zap.Int32(logkey.Partition, r.Partition),
 		zap.String(logkey.Reason, r.Reason), zap.Int(logkey.Bytes, r.Bytes), zap.Int(logkey.Limit, r.Limit),
 	}
+	if r.Words != "" {
+		fields = append(fields, zap.String(logkey.Answer, r.Words))
+	}
 	if lsn != "" {
 		fields = append(fields, zap.String(logkey.LSN, lsn))
 	}
@@ -118,7 +121,9 @@ func (r heldRecord) String() string {
 	if r.lsn != "" {
 		text += ", LSN " + r.lsn
 	}
-	text += fmt.Sprintf(", %d bytes", r.bytes)
+	if r.bytes > 0 {
+		text += fmt.Sprintf(", %d bytes", r.bytes)
+	}
 	if r.limit > 0 {
 		text += fmt.Sprintf(" where the topic takes %d", r.limit)
 	}

@@ -26,7 +26,7 @@ func (c *Connector) commitOf(r kafka.Refusal) string {
 // caseOfRecord gathers the facts about a record's row. Without a position header the row is known by its transaction
 // alone.
 func (c *Connector) caseOfRecord(r kafka.Refusal, rec *router.Record) *deadletter.Case {
-	k := deadletter.Refused(rec, router.Reason(r.Reason), r.Bytes, r.Limit, c.cfg.Replication.Tables)
+	k := deadletter.Refused(rec, router.Reason(r.Reason), r.Words, r.Bytes, r.Limit, c.cfg.Replication.Tables)
 	commit, at, ok := c.tracker.Load().Transaction(r.Ticket)
 	if ok {
 		k.CommitTime = at

@@ -14,7 +14,7 @@ func (r *Relay) refused(x kafka.Refusal) kafka.Resolution {
 }
 
 func (r *Relay) caseOf(x kafka.Refusal, rec *router.Record) *deadletter.Case {
-	k := deadletter.Refused(rec, router.Reason(x.Reason), x.Bytes, x.Limit, r.cfg.Tables)
+	k := deadletter.Refused(rec, router.Reason(x.Reason), x.Words, x.Bytes, x.Limit, r.cfg.Tables)
 	w := r.workers[x.Ticket>>ticketBits]
 	k.Position = position(w.batch.sequenceOf(int(uint32(x.Ticket))))
 	return k

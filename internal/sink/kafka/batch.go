@@ -49,6 +49,7 @@ type batch struct {
 	baseOffset int64   // -1 while it is not known
 	order      uint64  // in its request
 	tags       []Tag   // of the few records that have one
+	words      string  // of the broker about an error in its last answer, empty for none
 	named      []int32 // while unplaced: the partitions that the records name, -1 for none
 
 	header  [wire.HeaderSize]byte

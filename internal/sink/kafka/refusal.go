@@ -59,8 +59,9 @@ type Refusal struct {
 	Value     []byte
 	Headers   []router.Header
 	Timestamp int64
-	Bytes     int    // of the batch that was refused
+	Bytes     int    // of the batch, where it is TooLarge
 	Limit     int    // the topic's max.message.bytes, 0 where it is not known
+	Words     string // the broker's, printable and bounded; empty: it gave none
 	Reason    string // TooLarge, NoPartition, IllegalTopic or InvalidRecord
 }
 

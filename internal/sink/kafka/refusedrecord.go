@@ -276,11 +276,11 @@ func (r *refused) refusal() (Refusal, error) {
 	q := Refusal{
 		Ticket: b.tickets[0], Topic: b.part.topic.name, Partition: b.part.index,
 		Key: rec.Key, Value: rec.Value, Headers: rec.Headers, Timestamp: rec.Timestamp,
-		Bytes: b.size(), Limit: b.part.topic.max, Reason: InvalidRecord,
+		Reason: InvalidRecord, Words: b.words,
 	}
 	switch r.cause.Trouble {
 	case wire.RecordTooLarge:
-		q.Reason = TooLarge
+		q.Reason, q.Bytes, q.Limit = TooLarge, b.size(), b.part.topic.max
 	case wire.TopicMissing:
 		q.Reason = NoPartition
 	}

@@ -174,12 +174,13 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action Action, ba
 		Ticket: uint64(bad[0] + 2), Topic: "t", Key: []byte("k"), Value: fmt.Appendf(nil, "bad %02d", bad[0]),
 		Timestamp: 1700000000000,
 		Headers:   []router.Header{{Key: "id", Value: fmt.Append(nil, bad[0]+2)}, {Key: "none"}},
-		Bytes:     q.Bytes, Limit: q.Limit, Reason: map[bool]string{
+		Words:     wire.VerdictOf(code).Name, Bytes: q.Bytes, Limit: q.Limit, Reason: map[bool]string{
 			true:  TooLarge,
 			false: InvalidRecord,
 		}[code == wire.MessageTooLarge || code == 18],
 	}, q)
-	require.Positive(t, q.Limit)
+	require.Equal(t, q.Reason == TooLarge, q.Limit > 0)
+	require.Equal(t, q.Reason == TooLarge, q.Bytes > 0)
 	if action != Hold {
 		require.Len(t, asked, len(bad))
 	}

@@ -38,15 +38,19 @@ func lateDial(ctx context.Context, network, addr string) (net.Conn, error) {
 var refusals = map[string]struct {
 	reason         string
 	key, low, high string // the setting: while it refuses, and where it does not
+	words          string // of Kafka
 	spoil          func(*router.Record)
 }{
 	"too large": {
-		TooLarge, "max.message.bytes", "20000", "1000000",
+		TooLarge, "max.message.bytes", "20000", "1000000", "",
 		func(rec *router.Record) { rec.Value = append(rec.Value, noise(30_000)...) },
 	},
-	"no key": {InvalidRecord, "cleanup.policy", "compact", "delete", func(rec *router.Record) { rec.Key = nil }},
+	"no key": {
+		InvalidRecord, "cleanup.policy", "compact", "delete", "Compacted topic cannot accept message without key",
+		func(rec *router.Record) { rec.Key = nil },
+	},
 	"future": {
-		InvalidRecord, "message.timestamp.after.max.ms", "3600000", "9000000000000000000",
+		InvalidRecord, "message.timestamp.after.max.ms", "3600000", "9000000000000000000", "Timestamp",
 		func(rec *router.Record) { rec.Timestamp += 7200_000 },
 	},
 }
@@ -99,6 +103,9 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 			asked.Add(1)
 			if q.Reason != of.reason || q.Topic != topic {
 				t.Errorf("%s in %s", q.Reason, q.Topic)
+			}
+			if !strings.Contains(q.Words, of.words) {
+				t.Errorf("words %q", q.Words)
 			}
 			if action == Hold && asked.Load() == 2 {
 				alter(of.high)

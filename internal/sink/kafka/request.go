@@ -46,8 +46,8 @@ func (t *topic) order(index int32) uint64 { return uint64(t.number)<<32 | uint64
 // unanswered stands for no error code.
 const unanswered = math.MinInt16
 
-// match returns the code for each of the request's batches, and notes where in the log they are: -1 with an error, and
-// with a repeat that the broker recognizes but whose offset it has forgotten. A broker's answer has an order of its
+// match returns the code for each of the request's batches, and notes where in the log they are, -1 with an error and
+// with a repeat that the broker recognizes but whose offset it has forgotten, and the broker's words about an error. A broker's answer has an order of its
 // own, so each batch is searched for.
 func (r *request) match(res *wire.ProduceAnswer, topics map[string]*topic) ([]int16, error) {
 	codes := make([]int16, len(r.batches))
@@ -65,7 +65,7 @@ func (r *request) match(res *wire.ProduceAnswer, topics map[string]*topic) ([]in
 			at, ok := slices.BinarySearch(r.orders, t.order(answer.Index))
 			if ok && codes[at] == unanswered {
 				codes[at] = answer.Code
-				r.batches[at].baseOffset = answer.BaseOffset
+				r.batches[at].baseOffset, r.batches[at].words = answer.BaseOffset, answer.Words()
 				found++
 			}
 		}

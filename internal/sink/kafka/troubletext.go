@@ -9,8 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// This file turns causes into the sentences that operators read. Nothing here quotes a record or what a broker says
-// about one.
+// This file turns causes into the sentences that operators read. Nothing here quotes a record.
 
 // report records why the partition waits.
 func (p *Producer) report(part *partition, cause wire.Verdict) {
@@ -61,6 +60,9 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 			break
 		}
 		if cause.Action == wire.Mute || cause.Action == wire.Split {
+			if words := part.queued[0].words; words != "" {
+				sentence = fmt.Sprintf("The broker answers %s: %q.", cause.Name, words)
+			}
 			remedy = fault.Do("Look for the partition in the broker's log. A compacted topic takes no record without " +
 				"a key; a message format, timestamp or policy setting of the topic may refuse the record.")
 		}

@@ -3,8 +3,10 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/segmentio/kafka-go/protocol"
 )
 
@@ -29,6 +31,7 @@ type AnsweredPartition struct {
 	Index      int32
 	Code       int16
 	BaseOffset int64
+	Message    []byte // of the broker about an error, the first record's before the batch's; lies in the answer
 }
 
 // The versions of a Produce answer that Decode reads. Kafka 3 has removed none of them, 9 is flexible (KIP-482).
@@ -101,16 +104,35 @@ func (c *Cursor) answeredPartition(version int16) AnsweredPartition {
 	if version >= 8 {
 		for n := c.Int32(); n > 0 && !c.Bad; n-- {
 			c.Int32()
-			c.skipNullableString()
+			p.notice(c.nullableString())
 		}
-		c.skipNullableString()
+		p.notice(c.nullableString())
 	}
 	return p
 }
 
-// skipNullableString passes over a string of the older encoding, -1 for null.
-func (c *Cursor) skipNullableString() {
-	if n := c.Int16(); n != -1 {
-		c.Bytes(int(n))
+func (p *AnsweredPartition) notice(message []byte) {
+	if len(p.Message) == 0 {
+		p.Message = message
 	}
+}
+
+// mostWords bounds the broker's message that is kept.
+const mostWords = 300
+
+// Words is the broker's message about an error, empty for none: bounded, and without what a terminal would act on.
+func (p *AnsweredPartition) Words() string {
+	if p.Code == 0 || len(p.Message) == 0 {
+		return ""
+	}
+	words := strings.ToValidUTF8(string(p.Message[:min(len(p.Message), mostWords)]), "")
+	return strings.TrimSpace(fault.Printable(words))
+}
+
+// nullableString is a string of the older encoding, -1 for null.
+func (c *Cursor) nullableString() []byte {
+	if n := c.Int16(); n != -1 {
+		return c.Bytes(int(n))
+	}
+	return nil
 }

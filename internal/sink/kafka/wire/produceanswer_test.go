@@ -3,8 +3,10 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -55,7 +57,11 @@ func theirs(res *produce.Response) string {
 	for _, t := range res.Topics {
 		s = fmt.Appendf(s, "%q:", t.Topic)
 		for _, p := range t.Partitions {
-			s = fmt.Appendf(s, " %d %d %d;", p.Partition, p.ErrorCode, p.BaseOffset)
+			said := ""
+			for _, e := range p.RecordErrors {
+				said = cmp.Or(said, e.BatchIndexErrorMessage)
+			}
+			s = fmt.Appendf(s, " %d %d %d %q;", p.Partition, p.ErrorCode, p.BaseOffset, cmp.Or(said, p.ErrorMessage))
 		}
 	}
 	return string(fmt.Appendf(s, "%d", res.ThrottleTimeMs))
@@ -66,10 +72,31 @@ func ours(a *ProduceAnswer) string {
 	for _, t := range a.Topics {
 		s = fmt.Appendf(s, "%q:", t.Name)
 		for _, p := range t.Partitions {
-			s = fmt.Appendf(s, " %d %d %d;", p.Index, p.Code, p.BaseOffset)
+			s = fmt.Appendf(s, " %d %d %d %q;", p.Index, p.Code, p.BaseOffset, p.Message)
 		}
 	}
 	return string(fmt.Appendf(s, "%d", a.Throttle/time.Millisecond))
+}
+
+// TestAnsweredWords: what a broker says is bounded, and nothing in it is for a terminal to obey.
+func TestAnsweredWords(t *testing.T) {
+	for name, test := range map[string]struct {
+		code int16
+		said string
+		want string
+	}{
+		"none":               {87, "", ""},
+		"not about an error": {0, "hello", ""},
+		"a sentence":         {87, "Compacted topic cannot accept message without key.\n", "Compacted topic cannot accept message without key.\ufffd"},
+		"long":               {87, strings.Repeat("é", mostWords), strings.Repeat("é", mostWords/2)},
+		"cut in a character": {87, "a" + strings.Repeat("é", mostWords), "a" + strings.Repeat("é", mostWords/2-1)},
+		"hostile":            {87, "\x1b[2Ja\u202eb\xff", "\ufffd[2Ja\ufffdb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := AnsweredPartition{Code: test.code, Message: []byte(test.said)}
+			require.Equal(t, test.want, p.Words())
+		})
+	}
 }
 
 // TestProduceAnswers: an answer of any version says the same to kafka-go's decoder, whatever the answer before it said.
