@@ -79,7 +79,7 @@ func newOwnership(cfg *Config) *ownership {
 // less than that.
 const (
 	renewEvery = 12 * time.Hour
-	renewLimit = 20 * time.Hour
+	renewLimit = wire.OwnerAge
 )
 
 // age is how long ago the coordinator was heard.
@@ -226,7 +226,7 @@ func (p *Producer) renew(ctx context.Context) time.Duration {
 func (p *Producer) adopt(id identity) {
 	o := p.own
 	o.identity, o.failures, o.renewed, o.unavailable = id, 0, time.Now().Round(0), time.Time{}
-	o.trouble.resolve(p.log)
+	o.trouble.resolve(&p.troubles)
 	p.id = id
 	p.announce()
 	for _, b := range p.brokers {
@@ -281,7 +281,7 @@ func (p *Producer) goPlain(why string) {
 	o := p.own
 	o.plain, o.begun, o.answered, o.identity = true, true, o.asked, noIdentity
 	o.failures = 0
-	o.trouble.resolve(p.log)
+	o.trouble.resolve(&p.troubles)
 	p.id = noIdentity
 	p.wakeControl()
 	remedy := p.cfg.AllowFencing(o.owner.TransactionalID)

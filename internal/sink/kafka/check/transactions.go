@@ -37,7 +37,10 @@ func Fencing(ctx context.Context, o Options, name string) ([]preflight.Finding, 
 		if err := c.fencing(ctx, w, name); err != nil {
 			return err
 		}
-		return c.transactionTimeout(ctx, w, name, wire.OwnerTimeout)
+		if err := c.transactionTimeout(ctx, w, name, wire.OwnerTimeout); err != nil {
+			return err
+		}
+		return c.expiration(ctx, w, name)
 	})
 }
 

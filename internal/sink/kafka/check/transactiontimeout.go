@@ -10,6 +10,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -47,6 +48,23 @@ func (c *checker) transactionTimeout(ctx context.Context, w *wire.Conn, name str
 	if found != "" {
 		c.fail(wire.MaxTransactionTimeout, found, "The coordinator gives no producer id, and nothing is published.",
 			wire.RaiseTransactionTimeout(timeout))
+	}
+	return nil
+}
+
+// expiration looks whether the coordinator keeps the id for as long as run relies on it.
+func (c *checker) expiration(ctx context.Context, w *wire.Conn, name string) error {
+	there, node, code, err := c.coordinator(ctx, w, name)
+	if err != nil || code != 0 {
+		return err // as above
+	}
+	defer func() { _ = there.Close() }()
+	if kept, known := c.brokerSetting(there, node, wire.IDExpiration); known && kept < wire.OwnerAge.Milliseconds() {
+		c.warn(wire.IDExpiration, fmt.Sprintf("It is %d.", kept), "After that long the coordinator forgets who has the "+
+			"transactional id. An instance that was suspended for longer is then not kept out, and may publish old "+
+			"events after newer ones.",
+			fault.Do(fmt.Sprintf("Set it to %d or more in the configuration of every broker, and restart the brokers "+
+				"one after the other. The default is 7 days.", wire.OwnerAge.Milliseconds())))
 	}
 	return nil
 }

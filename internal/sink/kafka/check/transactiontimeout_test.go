@@ -11,6 +11,21 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
+// TestCheckIDExpiration: ids that are forgotten earlier than run relies on.
+//
+// Bug (producer): A transactional.id.expiration.ms of less than 20 hours, which voids the protection against an instance
+// that was suspended, was not looked at. Cost: none known.
+func TestCheckIDExpiration(t *testing.T) {
+	for value, want := range map[string]preflight.Level{
+		"604800000": "", "72000000": "", "71999999": preflight.Warn, "60000": preflight.Warn,
+	} {
+		c := fakeCluster(t, kfake.BrokerConfigs(map[string]string{wire.IDExpiration: value}))
+		found, err := Fencing(t.Context(), Options{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}}, "id")
+		require.NoError(t, err)
+		require.Equal(t, want, levels(found)[wire.IDExpiration], value)
+	}
+}
+
 // TestCheckTransactionTimeout: brokers that allow less than run asks for are found, by their setting, or by the request
 // itself if the user may not read the setting. No request carries the slot's own transactional id.
 //

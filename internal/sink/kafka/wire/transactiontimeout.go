@@ -16,6 +16,13 @@ const (
 	OwnerTimeout = 10 * time.Second
 )
 
+// OwnerAge is for how long a producer without transactions goes by what its coordinator said last. A coordinator that
+// forgets ids earlier gives a new id to an instance that takes over, and does not keep the former instance out.
+const OwnerAge = 20 * time.Hour
+
+// IDExpiration is the brokers' setting: after that long without a transaction or a new epoch an id is forgotten.
+const IDExpiration = "transactional.id.expiration.ms"
+
 // MaxTransactionTimeout is the brokers' setting.
 const MaxTransactionTimeout = "transaction.max.timeout.ms"
 
