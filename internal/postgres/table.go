@@ -25,6 +25,8 @@ type OutboxTable struct {
 	Children    []identifier.Table // tables that inherit from it and are not partitions
 	Filtered    bool               // row security applies to the connected role
 	Columns     []TableColumn
+	Unique      [][]string // columns of its unique indexes that hold all of its rows
+	PartitionBy []string   // columns of its partition key
 }
 
 // Partition is one that holds rows.
@@ -64,6 +66,16 @@ func (t OutboxTable) ColumnNames() []string {
 		names = append(names, c.Name)
 	}
 	return names
+}
+
+// UniqueBy reports whether no two rows can have the same value of the column. In a partitioned table that holds within
+// each partition at best: a unique index of it has the partition key besides.
+func (t OutboxTable) UniqueBy(column string) bool {
+	return slices.ContainsFunc(t.Unique, func(of []string) bool {
+		return slices.Contains(of, column) && !slices.ContainsFunc(of, func(c string) bool {
+			return c != column && !slices.Contains(t.PartitionBy, c)
+		})
+	})
 }
 
 // CastType is what the text of a column's value is cast to, so that the column's index serves. Without a length,
@@ -111,16 +123,25 @@ SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USA
                                   ORDER BY a.attnum), '[]')::text
           FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
           JOIN pg_catalog.pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
-         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
+         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+       (SELECT coalesce(jsonb_agg((SELECT jsonb_agg(a.attname ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+                                    WHERE a.attrelid = c.oid AND a.attnum = ANY (x.indkey[0:x.indnkeyatts - 1]))
+                                  ORDER BY x.indexrelid), '[]')::text
+          FROM pg_catalog.pg_index x
+         WHERE x.indrelid = c.oid AND x.indisunique AND x.indisvalid AND x.indpred IS NULL AND x.indexprs IS NULL),
+       (SELECT coalesce(jsonb_agg(a.attname ORDER BY a.attnum), '[]')::text
+          FROM pg_catalog.pg_partitioned_table k
+          JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (k.partattrs)
+         WHERE k.partrelid = c.oid)
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = $1::text AND c.relname = $2::text`
 
 // LookupTable reads a table from the catalog. Exists is false where there is none of that name.
 func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTable, error) {
 	info := OutboxTable{Table: t, Exists: true}
-	var leaves, children, columns []byte
+	var leaves, children, columns, unique, partitionBy []byte
 	err := q.QueryRow(ctx, tableSQL, t.Schema, t.Name).Scan(&info.Kind, &info.Persistence, &info.Selectable,
-		&info.Owned, &leaves, &children, &info.Filtered, &columns)
+		&info.Owned, &leaves, &children, &info.Filtered, &columns, &unique, &partitionBy)
 	if errors.Is(err, pgx.ErrNoRows) {
 		info = OutboxTable{Table: t}
 		if info.Meant, err = meant(ctx, q, t); err != nil {
@@ -138,7 +159,8 @@ func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTabl
 	}
 	var below []struct{ Schema, Name string }
 	if err := errors.Join(json.Unmarshal(leaves, &parts), json.Unmarshal(children, &below),
-		json.Unmarshal(columns, &info.Columns)); err != nil {
+		json.Unmarshal(columns, &info.Columns), json.Unmarshal(unique, &info.Unique),
+		json.Unmarshal(partitionBy, &info.PartitionBy)); err != nil {
 		return OutboxTable{}, fmt.Errorf("read table %s: %w", t, err)
 	}
 	for _, child := range below {

@@ -26,7 +26,7 @@ func Polling(c *config.Loaded) (polling.Config, error) {
 		DSN: routing.DSN(c), After: polling.After(c.Polling.OnPublished),
 		Columns: polling.Columns{
 			Key: col.AggregateID, Sequence: c.Polling.Columns.Sequence, Published: c.Polling.Columns.PublishedAt,
-			Timestamp: col.Timestamp,
+			Timestamp: col.Timestamp, ID: col.ID,
 		},
 		Workers: c.Polling.Workers, Batch: c.Polling.Batch, Interval: c.Polling.Interval, Notify: c.Polling.Notify,
 		WindowRecords: c.Window.Records, WindowBytes: int64(

@@ -110,6 +110,9 @@ func checkTables(cfg Config, st state) []preflight.Finding {
 		if t.Filtered {
 			out = append(out, checkRowSecurity(cfg, st, t))
 		}
+		if f := postgres.CheckUniqueID(t, cfg.Columns.ID); f != nil {
+			out = append(out, *f)
+		}
 		if user := identifier.Quote(st.Server.User); !t.Selectable {
 			out = append(out, preflight.Finding{
 				Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not read it.", st.Server.User),

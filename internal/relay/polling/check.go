@@ -75,6 +75,13 @@ func findings(ctx context.Context, conn *pgx.Conn, s *Setup) []preflight.Finding
 			continue // nothing else may be advised: it would lead to polling
 		}
 		out = append(out, checkTable(st, server, s)...)
+		info, err := postgres.LookupTable(ctx, conn, t)
+		if err != nil {
+			return append(out, unanswered(postgres.QueryFault("table "+t.String(), err)))
+		}
+		if f := postgres.CheckUniqueID(info, s.Columns.ID); f != nil {
+			out = append(out, *f)
+		}
 	}
 	kept, err := checkKept(ctx, conn, s, server.Role)
 	if err != nil {

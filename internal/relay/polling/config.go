@@ -29,6 +29,7 @@ type Columns struct {
 	Sequence  string
 	Published string
 	Timestamp string // of the event, for the age of the backlog; empty: none
+	ID        string // of the event; empty: it is not looked whether ids are unique
 }
 
 // Config is a Relay's configuration. Zero durations and sizes take the defaults named.

@@ -41,6 +41,10 @@ func TestJudge(t *testing.T) {
 		"two records": {
 			Report{Records: []Record{record, record}}, Published, "Published 2 times, the first time at topic", "",
 		},
+		"two rows": {
+			Report{Rows: []Row{row, row}, Records: []Record{record, record}}, Published,
+			"2 rows have this id, and Kafka has 2 records with it", "cdc-outbox check",
+		},
 		"a record and a replay": {
 			Report{Records: []Record{record, replayed}}, Published, "offset 7. It was replayed once.", "",
 		},
