@@ -73,7 +73,7 @@ func (p *Producer) giveUp() {
 		p.log.Info("unacknowledged records are given up", zap.Int(logkey.Records, o.dropped.Records))
 	}
 	o.abandoning, o.fenced, o.failures = false, false, 0
-	o.trouble.resolve(p.log)
+	o.trouble.resolve(&p.troubles)
 	o.answered = o.asked
 	if !o.plain {
 		o.begun, o.identity, p.id = false, noIdentity, noIdentity
@@ -123,7 +123,7 @@ func (p *Producer) clear(part *partition) {
 	delete(p.waiting, part)
 	part.rewind() // forgets why it drained
 	part.restart()
-	part.trouble.resolve(p.log)
+	part.trouble.resolve(&p.troubles)
 }
 
 func (d *Dropped) count(b *batch) {

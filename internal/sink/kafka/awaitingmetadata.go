@@ -110,7 +110,7 @@ func (p *Producer) placeAll(t *topic) {
 		}
 	}
 	if len(u.queued) == 0 {
-		u.trouble.resolve(p.log)
+		u.trouble.resolve(&p.troubles)
 		t.unplaced = nil
 		p.announce()
 	}

@@ -138,7 +138,7 @@ func (p *Producer) connected(b *broker, c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.conn = c
-	b.trouble.resolve(p.log)
+	b.trouble.resolve(&p.troubles)
 	if p.control.trouble.Kind != "" {
 		p.wantMetadata() // where one broker answers, the control connection need not wait out its back-off
 	}
@@ -164,6 +164,7 @@ func (p *Producer) unreachable(ctx context.Context, b *broker, err error) {
 func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	c := b.conn
 	b.conn = nil
 	b.cutAt = time.Time{}
 	lost := slices.DeleteFunc(b.inflight, func(r *request) bool { return r.generation != p.generation })
@@ -182,7 +183,9 @@ func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 		}
 	}
 	if len(lost) > 0 {
-		p.reportDial(&b.trouble, "broker "+b.addr, err)
+		if c == nil || !c.responds {
+			p.reportDial(&b.trouble, "broker "+b.addr, err)
+		}
 		p.wantMetadata()
 		if p.cfg.Reconnected != nil {
 			p.cfg.Reconnected()

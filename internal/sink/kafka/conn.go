@@ -31,6 +31,11 @@ type conn struct {
 	quiet  chan struct{} // capacity 1: flying has become 0
 
 	cut context.CancelCauseFunc
+
+	// Guarded by the producer's lock.
+	asking   bool // whether the broker answers on another connection
+	asked    bool // the result is known
+	responds bool // it does
 }
 
 // expected is an answer that is due: to a Produce request, or to a call.

@@ -142,7 +142,7 @@ func (p *Producer) do(ctx context.Context, job func(*wire.Conn) error) error {
 		if err == nil {
 			p.mu.Lock()
 			c.failures = 0
-			c.trouble.resolve(p.log)
+			c.trouble.resolve(&p.troubles)
 			p.mu.Unlock()
 			return nil
 		}

@@ -111,7 +111,7 @@ func (p *Producer) created(t *topic, answer *createtopics.ResponseTopic) {
 		if !r.Passes {
 			c.at = later(p.cfg.pace.slowly())
 		}
-		t.trouble.set(p.log, r.Kind, fmt.Sprintf("topic %q", t.name),
+		t.trouble.set(&p.troubles, r.Kind, fmt.Sprintf("topic %q", t.name),
 			"The topic does not exist and could not be created: "+r.Sentence, r.Remedy)
 	}
 }

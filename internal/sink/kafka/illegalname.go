@@ -27,7 +27,7 @@ func (p *Producer) refuseName(t *topic, why string) bool {
 		return false
 	}
 	t.refusedName = refusedName{why, time.Now()}
-	t.trouble.resolve(p.log) // the record has it from here on
+	t.trouble.resolve(&p.troubles) // the record has it from here on
 	p.placeAll(t)
 	p.announce()
 	return true

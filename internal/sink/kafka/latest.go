@@ -71,7 +71,7 @@ func (p *Producer) lookUp(ctx context.Context) time.Duration {
 		l.found = err == nil
 	}
 	o.failures = 0
-	o.trouble.resolve(p.log)
+	o.trouble.resolve(&p.troubles)
 	p.announce()
 	return 0
 }

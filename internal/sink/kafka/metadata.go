@@ -174,7 +174,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 		t.absent = v.Code == wire.UnknownTopic
 		switch {
 		case v.Code == wire.UnknownTopic && !t.wantedNow():
-			t.trouble.resolve(p.log) // it was deleted, and nothing waits for it
+			t.trouble.resolve(&p.troubles) // it was deleted, and nothing waits for it
 		case v.Code != wire.UnknownTopic || !p.wantCreation(t):
 			p.reportTopic(t, v)
 		}
@@ -185,7 +185,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 	}
 	t.creation, t.refusedName, t.seenAt, t.absent = creation{}, refusedName{}, time.Now(), false
 	if t.wanted < len(answer.Partitions) {
-		t.trouble.resolve(p.log)
+		t.trouble.resolve(&p.troubles)
 	}
 
 	switch n := len(answer.Partitions); {

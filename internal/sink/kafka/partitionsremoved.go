@@ -111,7 +111,7 @@ func (p *Producer) moveAll(part *partition) error {
 	}
 	delete(p.waiting, part)
 	part.waiting = false
-	part.trouble.resolve(p.log)
+	part.trouble.resolve(&p.troubles)
 	part.restart()
 	if p.tx != nil {
 		p.tx.leave(part)

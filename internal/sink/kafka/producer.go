@@ -36,6 +36,7 @@ type Producer struct {
 	id           identity
 	idTrouble    trouble
 	tokenTrouble trouble // see tokens
+	troubles     troubleLog
 	idFailures   int
 	restarting   bool // transactions: nothing is sent until every request is answered, then the live one is recovered
 
@@ -90,21 +91,22 @@ func New(cfg Config) (*Producer, error) {
 	}
 	own := newOwnership(&cfg)
 	p := &Producer{
-		cfg:     cfg,
-		log:     cfg.Logger,
-		metrics: m,
-		topics:  map[string]*topic{},
-		brokers: map[int32]*broker{},
-		id:      noIdentity,
-		waiting: map[*partition]struct{}{},
-		changed: make(chan struct{}),
-		control: newControl(&cfg),
-		own:     own,
-		tx:      newTransactions(cfg.Transactions, own),
-		clock:   make(chan struct{}, 1),
-		acks:    make(chan struct{}, 1),
-		asks:    make(chan struct{}, 1),
-		stopped: make(chan struct{}),
+		cfg:      cfg,
+		log:      cfg.Logger,
+		troubles: newTroubleLog(cfg.Logger),
+		metrics:  m,
+		topics:   map[string]*topic{},
+		brokers:  map[int32]*broker{},
+		id:       noIdentity,
+		waiting:  map[*partition]struct{}{},
+		changed:  make(chan struct{}),
+		control:  newControl(&cfg),
+		own:      own,
+		tx:       newTransactions(cfg.Transactions, own),
+		clock:    make(chan struct{}, 1),
+		acks:     make(chan struct{}, 1),
+		asks:     make(chan struct{}, 1),
+		stopped:  make(chan struct{}),
 	}
 	p.mu.p = p
 	return p, nil

@@ -52,13 +52,13 @@ func (p *Producer) initProducerID(w *wire.Conn) error {
 			delay, kind = p.cfg.pace.slowly(), v.Trouble
 			remedy = p.cfg.AllowIdempotence()
 		}
-		p.idTrouble.set(p.log, kind, "producer id", sentence, remedy)
+		p.idTrouble.set(&p.troubles, kind, "producer id", sentence, remedy)
 		p.control.idAt = later(delay)
 		return nil
 	}
 	p.id = identity{answer.ProducerID, answer.ProducerEpoch}
 	p.idFailures = 0
-	p.idTrouble.resolve(p.log)
+	p.idTrouble.resolve(&p.troubles)
 	p.log.Info("got a producer id", zap.Int64(logkey.ProducerID, p.id.id), zap.Int16(logkey.Epoch, p.id.epoch))
 	for _, b := range p.brokers {
 		p.pump(b)

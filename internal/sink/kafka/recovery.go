@@ -37,7 +37,10 @@ func (p *Producer) answer(b *broker, r *request, res *wire.ProduceAnswer) error 
 	p.flying--
 	p.metrics.inFlight.Dec()
 	b.attempt = 0
-	b.trouble.resolve(p.log)
+	b.trouble.resolve(&p.troubles)
+	if b.conn != nil {
+		b.conn.asking, b.conn.asked = false, false
+	}
 	p.throttle(b, r.version, res.Throttle)
 	parts := p.touched[:0] // a batch is recycled once it is complete
 	for i, batch := range r.batches {
@@ -72,7 +75,7 @@ func (p *Producer) resolve(b *batch, v wire.Verdict) {
 	}
 	if part.answered(b, v) {
 		part.lastAck = time.Now()
-		part.trouble.resolve(p.log)
+		part.trouble.resolve(&p.troubles)
 		part.lacking = time.Time{}
 		p.noteEnd(b)
 		p.complete(b)

@@ -166,7 +166,7 @@ func (p *Producer) remove(part, target *partition, rec *router.Record) {
 	}
 	part.refused = nil
 	part.attempt = 0
-	part.trouble.resolve(p.log)
+	part.trouble.resolve(&p.troubles)
 	p.unready(part)
 	at := slices.Index(part.queued, b) // not the first, where an aborted transaction's are in front again
 	part.queued = slices.Delete(part.queued, at, at+1)

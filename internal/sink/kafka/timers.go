@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 // runClock does the work that is due by time alone. Everything else happens in the goroutine that causes it.
@@ -36,6 +34,7 @@ func (p *Producer) tick(now time.Time) time.Time {
 		p.tickedAt = now
 	}
 	trimFree(now)
+	p.troubles.tick(now)
 	p.ticked = p.produced
 	next = p.tickTransaction(now, next)
 	p.tickOwner(now)
@@ -68,8 +67,7 @@ func (p *Producer) tickBroker(b *broker, now time.Time) time.Time {
 		since = b.throttledUntil // until then the broker does not read later requests
 	}
 	if age := now.Sub(since); age > p.cfg.pace.slowAnswer {
-		silent, object := b.conn.wire.Silent(age), "broker "+b.addr
-		b.trouble.set(p.log, wire.BrokerUnreachable, object, wire.Sentences(object, silent), silent.Remedy())
+		p.unacknowledged(b, age)
 		p.wantMetadata() // maybe another broker leads its partitions by now
 	}
 	switch {

@@ -43,7 +43,7 @@ func (p *Producer) judge(api, object string, code int16) (ok bool, wait time.Dur
 	switch v.Action {
 	case wire.Done:
 		x.failures = 0
-		x.trouble.resolve(p.log)
+		x.trouble.resolve(&p.troubles)
 		return true, 0
 	case wire.Bump, wire.Renew, wire.Fenced:
 		p.lose(v)
@@ -62,12 +62,12 @@ func (p *Producer) judgePartition(topic, object string, code int16) (ok bool, wa
 	case wire.UnknownTopic:
 		x.failures++
 		p.wantMetadata() // it may have been re-created with fewer partitions
-		x.trouble.set(p.log, wire.TopicMissing, fmt.Sprintf("topic %q", topic), "The topic does not exist.",
+		x.trouble.set(&p.troubles, wire.TopicMissing, fmt.Sprintf("topic %q", topic), "The topic does not exist.",
 			p.cfg.CreateTopicByHand(topic))
 		return false, p.cfg.pace.delay(x.failures)
 	case wire.TopicAuthorizationFailed:
 		x.failures++
-		x.trouble.set(p.log, wire.NotAuthorized, object, fmt.Sprintf("Writing is not allowed (%s).", v.Name),
+		x.trouble.set(&p.troubles, wire.NotAuthorized, object, fmt.Sprintf("Writing is not allowed (%s).", v.Name),
 			p.cfg.AllowWrite(topic))
 		return false, p.cfg.pace.slowly()
 	}
@@ -82,14 +82,14 @@ func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 		// that loads to versions that do not know the other code (KIP-890). Where it does load, no other coordinator is
 		// to be asked.
 		if o.failures > 100 {
-			o.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Remedy{})
+			o.trouble.set(&p.troubles, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Remedy{})
 		}
 		return min(time.Duration(o.failures)*2*time.Millisecond, 50*time.Millisecond)
 	}
 	if v.Action == wire.Rewind || v.Action == wire.Refresh { // another broker may be the coordinator by now
 		o.transactionCoordinator.forget()
 		o.groupCoordinator.forget()
-		o.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Remedy{})
+		o.trouble.set(&p.troubles, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Remedy{})
 		return p.cfg.pace.delay(o.failures)
 	}
 	kind, remedy := v.Trouble, fault.Remedy{}
@@ -101,7 +101,7 @@ func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 	case wire.InvalidTransactionTimeout:
 		remedy = wire.RaiseTransactionTimeout(o.timeout)
 	}
-	o.trouble.set(p.log, kind, object, fmt.Sprintf("%s: %s.", api, v.Name), remedy)
+	o.trouble.set(&p.troubles, kind, object, fmt.Sprintf("%s: %s.", api, v.Name), remedy)
 	return p.cfg.pace.slowly()
 }
 

@@ -188,7 +188,7 @@ func (p *Producer) finishRecovery(t *transaction, r *recovery, committed bool) {
 	defer p.mu.Unlock()
 	x := p.tx
 	x.failures = 0
-	x.trouble.resolve(p.log)
+	x.trouble.resolve(&p.troubles)
 	if !committed {
 		x.recovery = *r
 		p.redo(r.id)

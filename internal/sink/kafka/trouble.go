@@ -34,11 +34,52 @@ func (t *Trouble) Wait() fault.Wait {
 type trouble struct {
 	Trouble
 	echo bool // of another trouble that is already reported
+	told bool // in the log
+}
+
+// troubleLog logs troubles. A trouble that is over by itself in a healthy cluster, as when a leader moves, is not worth
+// a line while it is younger than shortly. Guarded by the producer's lock.
+type troubleLog struct {
+	log   *zap.Logger
+	fresh map[*trouble]struct{} // not told yet
+}
+
+const shortly = time.Second
+
+func newTroubleLog(log *zap.Logger) troubleLog { return troubleLog{log, map[*trouble]struct{}{}} }
+
+// tick logs what has lasted.
+func (l *troubleLog) tick(now time.Time) {
+	for t := range l.fresh {
+		if now.Sub(t.Since) >= shortly {
+			l.tell(t)
+		}
+	}
+}
+
+func (l *troubleLog) tell(t *trouble) {
+	delete(l.fresh, t)
+	if t.told || t.echo || t.Kind == "" {
+		return
+	}
+	t.told = true
+	fields := []zap.Field{
+		zap.String(logkey.Trouble, string(t.Kind)), zap.String(logkey.Object, t.Object),
+		zap.String(logkey.Reason, t.Sentence), zap.String(logkey.Remedy, t.Remedy),
+	}
+	if len(t.Commands) > 0 {
+		fields = append(fields, zap.Strings(logkey.Commands, t.Commands))
+	}
+	l.log.Warn("waiting for kafka", fields...)
+}
+
+func passes(kind wire.TroubleKind) bool {
+	return kind == wire.NoLeader || kind == wire.NotEnoughReplicas || kind == wire.BrokerUnreachable
 }
 
 // hear is set for a trouble that says no more than another one: it is not logged.
 func (t *trouble) hear(kind wire.TroubleKind, object, sentence string, remedy fault.Remedy) {
-	t.set(zap.NewNop(), kind, object, sentence, remedy)
+	t.note(kind, object, sentence, remedy)
 	t.echo = true
 }
 
@@ -49,39 +90,41 @@ func (t *trouble) speak() {
 	}
 }
 
-// set records the trouble; it keeps Since while the kind stays the same, and logs only the change.
-func (t *trouble) set(log *zap.Logger, kind wire.TroubleKind, object, sentence string,
-	remedy fault.Remedy,
-) {
+// note records the trouble, and reports whether it is a new one; Since stays while the kind is the same.
+func (t *trouble) note(kind wire.TroubleKind, object, sentence string, remedy fault.Remedy) bool {
 	if t.Kind == kind {
 		t.Sentence, t.Remedy, t.Commands = sentence, remedy.Next, remedy.Commands
-		return
+		return false
 	}
-	t.echo = false
-	t.Trouble = Trouble{
+	*t = trouble{Trouble: Trouble{
 		Kind: kind, Object: object, Since: time.Now(), Sentence: sentence, Remedy: remedy.Next,
 		Commands: remedy.Commands,
+	}}
+	return true
+}
+
+// set records the trouble, and has it logged once.
+func (t *trouble) set(l *troubleLog, kind wire.TroubleKind, object, sentence string, remedy fault.Remedy) {
+	if !t.note(kind, object, sentence, remedy) {
+		return
 	}
-	fields := []zap.Field{
-		zap.String(logkey.Trouble, string(kind)), zap.String(logkey.Object, object),
-		zap.String(logkey.Reason, sentence), zap.String(logkey.Remedy, remedy.Next),
+	if passes(kind) {
+		l.fresh[t] = struct{}{}
+		return
 	}
-	if len(remedy.Commands) > 0 {
-		fields = append(fields, zap.Strings(logkey.Commands, remedy.Commands))
-	}
-	log.Warn("waiting for kafka", fields...)
+	l.tell(t)
 }
 
 // resolve forgets the trouble.
-func (t *trouble) resolve(log *zap.Logger) {
+func (t *trouble) resolve(l *troubleLog) {
 	if t.Kind == "" {
 		return
 	}
-	if t.echo {
-		log = zap.NewNop()
+	delete(l.fresh, t)
+	if t.told && !t.echo {
+		l.log.Info("kafka trouble is over", zap.String(logkey.Trouble, string(t.Kind)),
+			zap.String(logkey.Object, t.Object), zap.Duration(logkey.Lasted, time.Since(t.Since)))
 	}
-	log.Info("kafka trouble is over", zap.String(logkey.Trouble, string(t.Kind)), zap.String(logkey.Object, t.Object),
-		zap.Duration(logkey.Lasted, time.Since(t.Since)))
 	*t = trouble{}
 }
 
@@ -156,10 +199,10 @@ func (p *Producer) reported(t *trouble, kind wire.TroubleKind) bool {
 func (p *Producer) tokens() *trouble {
 	t, err := &p.tokenTrouble, p.cfg.SASL.Lacking()
 	if err == nil {
-		t.resolve(p.log)
+		t.resolve(&p.troubles)
 		return t
 	}
 	const object = "token for Kafka"
-	t.set(p.log, err.Kind, object, wire.Sentences(object, err), fault.Do(err.Remedy))
+	t.set(&p.troubles, err.Kind, object, wire.Sentences(object, err), fault.Do(err.Remedy))
 	return t
 }

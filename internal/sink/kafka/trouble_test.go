@@ -40,7 +40,7 @@ func TestADeadBrokerIsToldOnce(t *testing.T) {
 					now := r.Trouble()
 					return len(now) > 0 && strings.Contains(now[0].Sentence, "refuses connections")
 				}, testPatience, testTick)
-				time.Sleep(400 * time.Millisecond) // many tries of each connection
+				time.Sleep(2 * shortly) // many tries of each connection
 				require.Len(t, logs.FilterMessage("waiting for kafka").TakeAll(), 1)
 				require.Len(t, r.Trouble(), 1)
 				require.Equal(t, wire.BrokerUnreachable, r.Trouble()[0].Kind)
@@ -87,4 +87,13 @@ func TestADeletedTopicSwallowsItsPartitions(t *testing.T) {
 		r.drain()
 		require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, testPatience, time.Millisecond)
 	})
+}
+
+// TestAFailingDiskIsCalledThat, not a partition without a leader.
+func TestAFailingDiskIsCalledThat(t *testing.T) {
+	p := still(t)
+	part := p.partitions(1)[0]
+	p.report(part, verdictNamed("KAFKA_STORAGE_ERROR"))
+	require.Equal(t, "The leader's disk fails (KAFKA_STORAGE_ERROR).", part.trouble.Sentence)
+	require.Contains(t, part.trouble.Commands[0], "kafka-log-dirs.sh")
 }

@@ -24,6 +24,12 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 	var remedy fault.Remedy
 	switch cause.Trouble {
 	case wire.NoLeader:
+		if cause.Code == wire.StorageError {
+			sentence = fmt.Sprintf("The leader's disk fails (%s).", cause.Name)
+			remedy = fault.Do("Look at the broker's log and disk. The command shows the directories that each broker "+
+				"can use.", p.cfg.Command("kafka-log-dirs", "--describe --topic-list "+topic))
+			break
+		}
 		sentence = fmt.Sprintf("No broker takes records as the partition's leader (%s).", cause.Name)
 		remedy = fault.Do("Look at the partition's leader and replicas.",
 			p.cfg.Command("kafka-topics", "--describe --topic "+topic))
@@ -73,7 +79,7 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 		return
 	}
 	part.trouble.speak()
-	part.trouble.set(p.log, cause.Trouble, object, sentence, remedy)
+	part.trouble.set(&p.troubles, cause.Trouble, object, sentence, remedy)
 }
 
 // maySettle reports whether the trouble with the partition may be about the whole topic: it was created a moment ago
@@ -129,13 +135,13 @@ func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 	object := fmt.Sprintf("topic %q", t.name)
 	switch {
 	case v.Code == wire.UnknownTopic:
-		t.trouble.set(p.log, wire.TopicMissing, object, "The topic does not exist.", p.cfg.CreateTopicByHand(t.name))
+		t.trouble.set(&p.troubles, wire.TopicMissing, object, "The topic does not exist.", p.cfg.CreateTopicByHand(t.name))
 	case v.Trouble == wire.NotAuthorized:
-		t.trouble.set(p.log, wire.NotAuthorized, object,
+		t.trouble.set(&p.troubles, wire.NotAuthorized, object,
 			fmt.Sprintf("Describing the topic is not allowed (%s).", v.Name),
 			p.cfg.AllowWrite(t.name))
 	case v.Action == wire.Mute:
-		t.trouble.set(p.log, wire.Rejected, object, fmt.Sprintf("The broker answers %s.", v.Name), fault.Remedy{})
+		t.trouble.set(&p.troubles, wire.Rejected, object, fmt.Sprintf("The broker answers %s.", v.Name), fault.Remedy{})
 	default:
 		sentence := fmt.Sprintf("The topic's leaders are not known yet (%s).", v.Name)
 		if time.Since(t.madeAt) < p.cfg.pace.settling {
@@ -143,7 +149,7 @@ func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 			return
 		}
 		t.trouble.speak()
-		t.trouble.set(p.log, wire.NoLeader, object, sentence, fault.Remedy{})
+		t.trouble.set(&p.troubles, wire.NoLeader, object, sentence, fault.Remedy{})
 	}
 }
 
@@ -151,7 +157,7 @@ func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 func (p *Producer) reportNoPartition(t *topic, index int32) {
 	t.wanted = int(index)
 	p.lookAgain()
-	t.trouble.set(p.log, wire.TopicMissing, fmt.Sprintf("topic %q", t.name),
+	t.trouble.set(&p.troubles, wire.TopicMissing, fmt.Sprintf("topic %q", t.name),
 		fmt.Sprintf("A record is for partition %d, the topic has %d.", index, len(t.partitions)),
 		p.addPartitionsByHand(t.name, index))
 }
@@ -167,7 +173,7 @@ func (p *Producer) reportGone(part *partition, now int) {
 	if part.pending == 0 || part.refused != nil || part.waiting {
 		return
 	}
-	part.trouble.set(p.log, wire.TopicMissing, "partition "+part.String(),
+	part.trouble.set(&p.troubles, wire.TopicMissing, "partition "+part.String(),
 		fmt.Sprintf("The topic was re-created with %d partitions; records wait for a partition that no longer exists.",
 			now),
 		fault.Do("Nothing: in a few seconds, when several answers agree, they are sent to the remaining partitions."))
@@ -189,7 +195,7 @@ func (p *Producer) reportDial(t *trouble, object string, err error) wire.Trouble
 	if t.Kind != kind && p.reported(t, kind) {
 		t.hear(kind, object, sentence, remedy)
 	} else {
-		t.set(p.log, kind, object, sentence, remedy)
+		t.set(&p.troubles, kind, object, sentence, remedy)
 	}
 	return kind
 }

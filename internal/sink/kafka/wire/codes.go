@@ -137,6 +137,7 @@ const (
 	InvalidTransactionTimeout          = 50
 	ConcurrentTransactions             = 51
 	TransactionalIDAuthorizationFailed = 53
+	StorageError                       = 56
 	OperationNotAttempted              = 55 // what the good partitions of a refused request get
 	GroupIDNotFound                    = 69
 	UnstableOffsetCommit               = 88
