@@ -38,9 +38,15 @@ GOVULNCHECK := $(TOOLS)/govulncheck
 # Directories with build-tagged files are linted with their tag on.
 LINT_TAGS := e2e,interop
 
-# A directory in memory with room for the servers of tests, see EnvMemory in test/testkit/scratch.
+# A directory in memory with room for the servers of tests, see EnvMemory in test/testkit/scratch, and for the programs
+# of the tests: making the many and large files of a run costs a disk as much time as the tests take.
 MEMORY := $(shell [ "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}')" -ge 8000000 ] 2>/dev/null && echo /dev/shm)
 test test-versions: export CDC_OUTBOX_TEST_MEMORY ?= $(MEMORY)
+ifneq ($(MEMORY),)
+ifeq ($(shell f=$$(mktemp $(MEMORY)/cdc-outbox-XXXXXX) && chmod +x $$f && $$f && echo yes; rm -f $$f),yes)
+test test-versions: export TMPDIR ?= $(MEMORY)
+endif
+endif
 
 # $(call gotest,FLAGS,PACKAGES). RERUN=1, as .ci/run sets it, runs what fails once more, alone, and names what passes then.
 ifdef RERUN
