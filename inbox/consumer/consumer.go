@@ -32,8 +32,8 @@ func New(opts Options, handle Handler) (*Consumer, error) {
 }
 
 // LostError reports that records were removed from a topic before the group read them, or that the group's offset is
-// after the end of the partition, for example because the topic was re-created. An operator has to decide whether to
-// continue: set the group's offset and start again.
+// after the end of the partition, for example because brokers lost what they had acknowledged. An operator has to decide
+// whether to continue: set the group's offset and start again.
 type LostError struct {
 	Topic       string
 	Partition   int
@@ -111,7 +111,7 @@ func (c *Consumer) join(ctx context.Context, topics []string, end context.Cancel
 		default:
 			g := &generation{
 				c: c, gen: gen, topics: topics, assigned: distributed.take(), wake: make(chan struct{}, 1),
-				finished: map[string]map[int]int64{},
+				finished: map[string]map[int]int64{}, ids: &topicIDs{known: make(chan struct{})},
 			}
 			g.start(ctx, end, leave, &running)
 		}

@@ -31,6 +31,9 @@
 // A partition whose next offset no longer exists, because the outage was longer than the retention, ends Run with a
 // *LostError. kafka-go's Reader alone would continue with the remaining records without an error.
 //
+// With each offset the group stores the id of its topic, as the offset's metadata. A topic that was deleted and made
+// again has another id (brokers since 2.8): it is read from its beginning, which the log says, whatever the offset is.
+//
 // # Repeats
 //
 // After a crash the relay sends unacknowledged records again, as one contiguous part of a partition. Each repeat goes

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ type generation struct {
 	partitions sync.WaitGroup
 	wake       chan struct{}
 	progress   []*progress
+	ids        *topicIDs
 
 	mu       sync.Mutex
 	finished map[string]map[int]int64 // next offsets, not committed yet
@@ -48,7 +50,7 @@ func (g *generation) start(
 				defer seen.metrics.End()
 				p := &partition{
 					c: c, topic: topic, id: a.ID, next: a.Offset, recent: newRecent(c.opts.Recent),
-					finish: g.recordDone, commit: g.commitOffset, progress: seen,
+					finish: g.recordDone, commit: g.commitOffset, progress: seen, ids: g.ids,
 				}
 				if err := p.consume(ctx, over); err != nil {
 					end(err)
@@ -62,7 +64,7 @@ func (g *generation) start(
 			leave()
 		}
 	}
-	for _, work := range []func(over context.Context){g.commitAll, g.watch, topics} {
+	for _, work := range []func(over context.Context){g.commitAll, g.watch, g.readIDs, topics} {
 		running.Add(1)
 		gen.Start(func(over context.Context) {
 			defer running.Done()
@@ -89,8 +91,40 @@ func (g *generation) recordDone(topic string, partition int, next int64) {
 
 // commitOffset commits one offset now.
 func (g *generation) commitOffset(topic string, partition int, next int64) error {
-	return g.gen.CommitOffsets(map[string]map[int]int64{topic: {partition: next}})
+	return g.commitOffsets(map[string]map[int]int64{topic: {partition: next}})
 }
+
+// commitOffsets commits next offsets, each with the id of its topic.
+func (g *generation) commitOffsets(offsets map[string]map[int]int64) error {
+	req := &kafka.OffsetCommitRequest{
+		GroupID: g.c.opts.Group, GenerationID: int(g.gen.ID), MemberID: g.gen.MemberID,
+		Topics: map[string][]kafka.OffsetCommit{},
+	}
+	for topic, partitions := range offsets {
+		id := g.ids.now[topic] // known before the first record is read
+		for partition, next := range partitions {
+			req.Topics[topic] = append(req.Topics[topic],
+				kafka.OffsetCommit{Partition: partition, Offset: next, Metadata: id.stored()})
+		}
+	}
+	if len(req.Topics) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), commitLimit)
+	defer cancel()
+	answer, err := g.c.client.OffsetCommit(ctx, req)
+	if err != nil {
+		return err
+	}
+	for _, partitions := range answer.Topics {
+		for _, p := range partitions {
+			err = errors.Join(err, p.Error)
+		}
+	}
+	return err
+}
+
+const commitLimit = 10 * time.Second
 
 // commitAll commits at once if no commit is running. Offsets that are finished during a commit are part of the next
 // commit. The last commit waits for the running handlers.
@@ -115,7 +149,7 @@ func (g *generation) commit() {
 	offsets := g.finished
 	g.finished = map[string]map[int]int64{}
 	g.mu.Unlock()
-	err := g.gen.CommitOffsets(offsets)
+	err := g.commitOffsets(offsets)
 	if err == nil {
 		return
 	}

@@ -20,6 +20,7 @@ type partition struct {
 	finish  func(topic string, partition int, next int64)
 	commit  func(topic string, partition int, next int64) error
 	*progress
+	ids *topicIDs
 }
 
 // maxStrikes is how often in a row, a second apart, a broker must answer that the next offset is after the end of the
@@ -33,13 +34,16 @@ func (p *partition) consume(ctx, over context.Context) error {
 	if !p.loadHeldKeys(work, over) {
 		return nil
 	}
+	if !p.beginAgain(over) {
+		return nil
+	}
 	switch {
 	case p.next >= 0:
 		if err := p.check(over); err != nil {
 			return err
 		}
 	case p.next == kafka.LastOffset:
-		p.commitStart(over)
+		p.commitFrom(over, p.lastStableOffset, "the end of the partition")
 	}
 	for strikes := 1; ; strikes++ {
 		from := p.next
@@ -138,20 +142,20 @@ func (p *partition) handleStep(work, over context.Context, step fetched) error {
 	return nil
 }
 
-// commitStart commits the partition's end as the group's first offset, for as long as it takes. Without it, a
-// group that begins at the end would begin at a later end after each restart, until it has handled a first record.
-func (p *partition) commitStart(over context.Context) {
+// commitFrom commits the offset at which the group begins, for as long as it takes. Without that, a group that begins at
+// the end would begin at a later end after each restart, until it has handled a first record.
+func (p *partition) commitFrom(over context.Context, from func(context.Context) (int64, error), name string) {
 	for over.Err() == nil {
-		end, err := p.lastStableOffset(over)
+		at, err := from(over)
 		if err == nil {
-			if err = p.commit(p.topic, p.id, end); err == nil {
-				p.next = end
-				p.settled(end)
+			if err = p.commit(p.topic, p.id, at); err == nil {
+				p.next = at
+				p.settled(at)
 				return
 			}
 		}
 		if over.Err() == nil {
-			p.c.opts.Logger.Warn("committing the end of the partition, where the group begins, failed",
+			p.c.opts.Logger.Warn("committing where the group begins failed", "at", name,
 				"topic", p.topic, "partition", p.id, "error", err.Error())
 		}
 		sleep(over, time.Second)
@@ -177,18 +181,12 @@ func (p *partition) lastStableOffset(over context.Context) (int64, error) {
 // is over.
 func (p *partition) check(over context.Context) error {
 	for over.Err() == nil {
-		answer, err := p.c.client.ListOffsets(over, &kafka.ListOffsetsRequest{
-			Topics: map[string][]kafka.OffsetRequest{p.topic: {kafka.FirstOffsetOf(p.id)}},
-		})
-		if err == nil {
-			for _, offsets := range answer.Topics[p.topic] {
-				if err = offsets.Error; err == nil && offsets.FirstOffset > p.next {
-					return &LostError{Topic: p.topic, Partition: p.id, Next: p.next, First: offsets.FirstOffset}
-				}
-			}
-			if err == nil {
-				return nil
-			}
+		first, err := p.firstOffset(over)
+		switch {
+		case err == nil && first > p.next:
+			return &LostError{Topic: p.topic, Partition: p.id, Next: p.next, First: first}
+		case err == nil:
+			return nil
 		}
 		if over.Err() == nil {
 			p.c.opts.Logger.Warn("reading the first offset of the partition failed",

@@ -56,6 +56,7 @@ type members struct {
 	partitions []*progress
 	last       []*progress       // of the generation before
 	missing    map[string]string // why topics cannot be read
+	remade     map[string]bool   // topics that were made again while they were read
 }
 
 // progress is the state of one assigned partition.
@@ -63,6 +64,22 @@ type progress struct {
 	mu      sync.Mutex
 	status  PartitionStatus
 	metrics *inbox.PartitionMetrics
+}
+
+// madeAgain notes that the topic is another one than the group has begun in.
+func (m *members) madeAgain(topic string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.remade == nil {
+		m.remade = map[string]bool{}
+	}
+	m.remade[topic] = true
+}
+
+func (m *members) isMadeAgain(topic string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.remade[topic]
 }
 
 // Status returns the consumer's state, at any time.

@@ -149,6 +149,11 @@ func (g *generation) watchTopics(over context.Context) (rejoin bool) {
 		if sleep(over, topicsEvery); over.Err() != nil {
 			return false
 		}
+		if topic := g.renewed(over); topic != "" {
+			g.c.opts.Logger.Warn("a topic was deleted and made again; joining the group again",
+				"group", g.c.opts.Group, "topic", topic)
+			return false
+		}
 		t, err := g.c.lookUp(over, slices.Collect(maps.Keys(g.assigned)))
 		if err != nil {
 			continue // the heartbeats end the generation if the broker does not come back

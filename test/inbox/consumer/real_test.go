@@ -68,6 +68,20 @@ func TestRealOneAggregateStaysInOrder(t *testing.T) {
 	})
 }
 
+func TestRealTopicThatIsMadeAgain(t *testing.T) {
+	cluster := testkit.Kafka(t)
+	for name, test := range madeAgain {
+		t.Run(name, func(t *testing.T) {
+			name := testkit.Name(t)
+			require.NoError(t, cluster.Create(t.Context(),
+				kafkaclient.Topic{Name: name, Partitions: 2}, kafkaclient.Topic{Name: name + ".DLT"}))
+			proveMadeAgain(t, consumer.Options{
+				Brokers: cluster.Addrs(), Group: name, Topics: []string{name}, FromEnd: test.fromEnd,
+			}, cluster.Admin(), test.running)
+		})
+	}
+}
+
 func TestRealNullAndEmptyStayApart(t *testing.T) {
 	cluster := testkit.Kafka(t)
 	name := testkit.Name(t)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
@@ -92,4 +93,97 @@ func TestNoTopicExistsYet(t *testing.T) {
 	j.await(t, 1)
 	cancel()
 	require.NoError(t, <-ended)
+}
+
+// A topic that is deleted and made again is another topic: its events are all handled, whatever the group's offset says,
+// while the consumer runs or does not, and wherever the group begins.
+//
+// Bug (letters): The offset of a deleted topic was taken for one of the topic that was made under its name. Cost: the
+// first events of the new topic, as many as the former one had, were never handled, without a word.
+func TestATopicThatIsMadeAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the members of a group to find each other")
+	}
+	t.Parallel()
+	for name, test := range madeAgain {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, 2)
+			opts := b.options()
+			opts.FromEnd = test.fromEnd
+			proveMadeAgain(t, opts, b.Admin(), test.running)
+		})
+	}
+}
+
+var madeAgain = map[string]struct{ running, fromEnd bool }{
+	"while it runs": {true, false}, "while it does not run": {false, false}, "a group that began at the end": {true, true},
+}
+
+func proveMadeAgain(t *testing.T, opts consumer.Options, admin *kadm.Client, running bool) {
+	t.Helper()
+	var j journal
+	run := func() (stop func()) {
+		c, err := consumer.New(opts, func(_ context.Context, m consumer.Message) error { j.add(m); return nil })
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		if opts.FromEnd {
+			require.Eventually(t, func() bool { return c.Ready() == nil }, time.Minute, 10*time.Millisecond)
+		}
+		return func() {
+			cancel()
+			require.NoError(t, <-ended)
+		}
+	}
+	produce := func(prefix string, n int) { // with a client that knows nothing of a former topic
+		client, err := kgo.NewClient(kgo.SeedBrokers(opts.Brokers...))
+		require.NoError(t, err)
+		defer client.Close()
+		for i := range n {
+			r := record(fmt.Sprint(i), fmt.Sprintf("%s%02d", prefix, i))
+			r.Topic = opts.Topics[0]
+			require.NoError(t, client.ProduceSync(t.Context(), r).FirstErr())
+		}
+	}
+	await := func(n int) {
+		require.Eventually(t, func() bool {
+			seen := map[string]bool{}
+			for _, id := range j.ids() {
+				seen[id] = true
+			}
+			return len(seen) == n
+		}, time.Minute, 10*time.Millisecond)
+	}
+	stop := run()
+	produce("a", 10)
+	await(10)
+	if !running {
+		stop()
+	}
+	offsets, err := admin.FetchOffsets(t.Context(), opts.Group)
+	require.NoError(t, err)
+	_, err = admin.DeleteTopics(t.Context(), opts.Topics...)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { // a broker deletes in the background
+		made, err := admin.CreateTopic(t.Context(), 2, 1, nil, opts.Topics[0])
+		return err == nil && made.Err == nil
+	}, time.Minute, 10*time.Millisecond)
+	produce("b", 20)
+	if !running { // and a member that was about to end commits what it had
+		anew, err := kadm.NewOptClient(kgo.SeedBrokers(opts.Brokers...))
+		require.NoError(t, err)
+		defer anew.Close()
+		require.NoError(t, anew.CommitAllOffsets(t.Context(), opts.Group, offsets.Offsets()))
+		stop = run()
+	}
+	await(30)
+	stop()
+	stop = run()
+	before := len(j.ids())
+	produce("last", 1)
+	await(31)
+	stop()
+	require.Len(t, j.ids(), before+1, "the offset is the new topic's")
 }
