@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, undone(err)
 	}
 	defer a.close()
-	r := &Report{Since: a.since.UTC(), Until: a.until.UTC(), Confirmed: a.confirmed, Clean: true}
+	r := &Report{Since: a.since.UTC(), Until: a.until.UTC(), Confirmed: a.confirmed, HeldBack: a.held, Clean: true}
 	r.Oldest, r.Unseen = a.seen()
 	if len(o.Archives) > 0 {
 		r.Archives = &a.archives

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
@@ -26,6 +28,61 @@ type silent struct{}
 func (silent) Say(string)                {}
 func (silent) Step(progress.Step)        {}
 func (silent) Wait(progress.Wait) func() { return func() {} }
+
+// A window does not end after the begin of a transaction that may still commit rows into it.
+//
+// Bug (letters): Rows of a transaction that was open for longer than --grace were in no window of audit. Cost: three
+// audits in a row called an event handled once that nothing had handled.
+func TestAuditWaitsForOpenTransactions(t *testing.T) {
+	db := testkit.Postgres(t)
+	db.Exec(t, `CREATE TABLE outbox (id text PRIMARY KEY, aggregate_type text, created_at timestamptz DEFAULT now());
+		CREATE TABLE processed_events (consumer text COLLATE "C", event_id text COLLATE "C", status text, source text,
+		claimed_at timestamptz, completed_at timestamptz, PRIMARY KEY (consumer, event_id))`)
+	o := Options{
+		DSN: db.DSN, Since: time.Hour, Grace: time.Microsecond, Examples: 10, Progress: silent{},
+		Ledgers: []Ledger{{Consumer: "billing", Table: "processed_events"}},
+		Admin: setup.Config{Objects: postgres.Objects{
+			Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
+			Columns: postgres.Columns{ID: "id", AggregateType: "aggregate_type", Timestamp: "created_at"},
+		}},
+	}
+	late, err := pgx.Connect(t.Context(), db.DSN)
+	require.NoError(t, err)
+	defer late.Close(t.Context())
+	for name, ends := range map[string]string{"open": "COMMIT", "prepared": "COMMIT PREPARED 'it''s'"} {
+		t.Run(name, func(t *testing.T) {
+			_, err := late.Exec(t.Context(), "BEGIN")
+			require.NoError(t, err)
+			var began time.Time
+			require.NoError(t, late.QueryRow(t.Context(),
+				"INSERT INTO outbox VALUES ('"+name+"') RETURNING created_at").Scan(&began))
+			if name == "prepared" {
+				_, err = late.Exec(t.Context(), "PREPARE TRANSACTION 'it''s'")
+				require.NoError(t, err)
+				defer func() { _, _ = late.Exec(context.Background(), "ROLLBACK PREPARED 'it''s'") }()
+			}
+			r, err := Run(t.Context(), o)
+			require.NoError(t, err)
+			require.True(t, r.Clean)
+			require.NotNil(t, r.HeldBack)
+			require.Equal(t, name == "prepared", r.HeldBack.Prepared)
+			if name == "open" {
+				require.Equal(t, began.UTC(), r.Until, "the next window begins before the row")
+				require.Contains(t, r.Text(), fmt.Sprintf("session %d ", late.PgConn().PID()))
+			} else {
+				require.Contains(t, r.Text(), "prepared transaction 'it''s'")
+				require.Contains(t, r.Text(), "not seen: rows of that transaction")
+			}
+			_, err = late.Exec(t.Context(), ends)
+			require.NoError(t, err)
+			r, err = Run(t.Context(), o)
+			require.NoError(t, err)
+			require.Nil(t, r.HeldBack)
+			require.False(t, r.Clean, "the row is in the window now")
+			db.Exec(t, "TRUNCATE outbox")
+		})
+	}
+}
 
 // Every kind is found, by its id, and nothing else is: neither what is younger than the window's end, nor what was
 // handled late, nor another consumer's events.

@@ -22,6 +22,9 @@ var meanings = map[Kind]string{
 func (r *Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "window: %s to %s\n", r.Since.Format(time.RFC3339), r.Until.Format(time.RFC3339))
+	if r.HeldBack != nil {
+		b.WriteString(r.HeldBack.text())
+	}
 	if r.Archives != nil {
 		fmt.Fprintf(&b, "archives: %s, %s; %d passed over\n", human.Counted(r.Archives.Rows, "row", "rows"),
 			human.Counted(int64(r.Archives.Files), "file", "files"), r.Archives.PassedOver)

@@ -33,6 +33,7 @@ type Report struct {
 	Since     time.Time  `json:"since"`
 	Until     time.Time  `json:"until"`
 	Confirmed bool       `json:"confirmed"`           // the relay had confirmed everything when the audit began
+	HeldBack  *HeldBack  `json:"held_back,omitempty"` // by an open transaction
 	Oldest    time.Time  `json:"oldest_row,omitzero"` // from when on the rows of all tables are known
 	Unseen    []Unseen   `json:"unseen,omitempty"`
 	Archives  *Archives  `json:"archives,omitempty"`

@@ -27,6 +27,7 @@ type auditor struct {
 	reach             []time.Time // of each table, from when on its rows are known; zero if it has none
 	archives          Archives
 	confirmed         bool
+	held              *HeldBack // nil: nothing holds the window back
 }
 
 func open(ctx context.Context, o *Options) (a *auditor, err error) {
@@ -43,6 +44,9 @@ func open(ctx context.Context, o *Options) (a *auditor, err error) {
 		return a, postgres.QueryFault("server", err)
 	}
 	a.until = a.now.Add(-o.Grace)
+	if err = a.holdBack(ctx); err != nil {
+		return a, err
+	}
 	a.since = a.until.Add(-o.Since)
 	if err = a.openTables(ctx); err != nil {
 		return a, err
