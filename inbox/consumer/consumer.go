@@ -32,7 +32,7 @@ func New(opts Options, handle Handler) (*Consumer, error) {
 }
 
 // LostError reports that records were removed from a topic before the group read them, or that the group's offset is
-// after the end of the partition, for example because brokers lost what they had acknowledged. An operator has to decide
+// after the end of the partition, for example because brokers lost acknowledged records. An operator has to decide
 // whether to continue: set the group's offset and start again.
 type LostError struct {
 	Topic       string

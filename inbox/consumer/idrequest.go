@@ -23,10 +23,10 @@ type idRequest struct{ names []string }
 type idResponse struct{ ids map[string]topicID }
 
 // ApiKey implements protocol.Message.
-func (*idRequest) ApiKey() protocol.ApiKey { return protocol.Metadata }
+func (*idRequest) ApiKey() protocol.ApiKey { return protocol.Metadata } //nolint:revive // kafka-go's name
 
 // ApiKey implements protocol.Message.
-func (*idResponse) ApiKey() protocol.ApiKey { return protocol.Metadata }
+func (*idResponse) ApiKey() protocol.ApiKey { return protocol.Metadata } //nolint:revive // kafka-go's name
 
 // Required implements protocol.RawExchanger.
 func (*idRequest) Required(map[protocol.ApiKey]int16) bool { return true }
@@ -71,7 +71,7 @@ func exchange(rw io.ReadWriter, request []byte) ([]byte, error) {
 	}
 	size := binary.BigEndian.Uint32(head[:])
 	if size < 4 || size > mostAnswer || binary.BigEndian.Uint32(head[4:]) != 1 {
-		return nil, fmt.Errorf("the broker's answer of %d bytes is not the one that was asked for", size)
+		return nil, fmt.Errorf("the broker's answer of %d bytes does not belong to the request", size)
 	}
 	answer, err := io.ReadAll(io.LimitReader(rw, int64(size)-4)) // grows with what arrives
 	if err == nil && len(answer) < int(size)-4 {

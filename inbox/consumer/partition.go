@@ -142,8 +142,8 @@ func (p *partition) handleStep(work, over context.Context, step fetched) error {
 	return nil
 }
 
-// commitFrom commits the offset at which the group begins, for as long as it takes. Without that, a group that begins at
-// the end would begin at a later end after each restart, until it has handled a first record.
+// commitFrom commits the offset at which the group begins, for as long as it takes. Without that, a group that begins
+// at the end would begin at a later end after each restart, until it has handled a first record.
 func (p *partition) commitFrom(over context.Context, from func(context.Context) (int64, error), name string) {
 	for over.Err() == nil {
 		at, err := from(over)

@@ -146,8 +146,8 @@ func (p *partition) beginAgain(over context.Context) bool {
 	if !other && (p.next != kafka.LastOffset || !p.c.members.isMadeAgain(p.topic)) {
 		return true
 	}
-	p.c.opts.Logger.Warn("the topic was deleted and made again; its partition is read from the beginning, whatever was "+
-		"not read of the former topic is lost", "group", p.c.opts.Group, "topic", p.topic, "partition", p.id,
+	p.c.opts.Logger.Warn("the topic was deleted and made again; its partition is read from the beginning, whatever "+
+		"was not read of the former topic is lost", "group", p.c.opts.Group, "topic", p.topic, "partition", p.id,
 		"offset", p.next)
 	p.commitFrom(over, p.firstOffset, "the beginning of the topic")
 	return over.Err() == nil

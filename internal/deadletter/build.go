@@ -45,8 +45,8 @@ type Case struct {
 	Limit      int
 }
 
-// Refused is the case of a record that a broker refuses, in the broker's words if there are any, after the producer took
-// it, when the row is no longer in memory. The record's table is known only if there is a single table.
+// Refused is the case of a record that a broker refuses, in its words if it has any, after the producer took it. The
+// row is no longer in memory then, and the record's table is known only if there is a single table.
 func Refused(rec *router.Record, reason router.Reason, words string, size, limit int,
 	tables []identifier.Table,
 ) *Case {

@@ -47,7 +47,8 @@ func newWorker(r *Relay, n int, route router.Router) *worker {
 		conn: &connection{
 			cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: r.connectionMade, verified: true,
 		},
-		batch: newBatch(), share: max(1, Lanes/r.cfg.Workers), limit: r.cfg.Batch, relation: map[*source]*pgoutput.Relation{},
+		batch: newBatch(), share: max(1, Lanes/r.cfg.Workers), limit: r.cfg.Batch,
+		relation: map[*source]*pgoutput.Relation{},
 	}
 }
 

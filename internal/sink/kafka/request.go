@@ -47,8 +47,8 @@ func (t *topic) order(index int32) uint64 { return uint64(t.number)<<32 | uint64
 const unanswered = math.MinInt16
 
 // match returns the code for each of the request's batches, and notes where in the log they are, -1 with an error and
-// with a repeat that the broker recognizes but whose offset it has forgotten, and the broker's words about an error. A broker's answer has an order of its
-// own, so each batch is searched for.
+// with a repeat that the broker recognizes but whose offset it has forgotten, and the broker's words about an
+// error. A broker's answer has an order of its own, so each batch is searched for.
 func (r *request) match(res *wire.ProduceAnswer, topics map[string]*topic) ([]int16, error) {
 	codes := make([]int16, len(r.batches))
 	for i := range codes {

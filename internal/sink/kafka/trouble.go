@@ -37,11 +37,11 @@ type trouble struct {
 	told bool // in the log
 }
 
-// troubleLog logs troubles. A trouble that is over by itself in a healthy cluster, as when a leader moves, is not worth
+// troubleLog logs troubles. A trouble that passes in a healthy cluster, as when a leader moves, is not worth
 // a line while it is younger than shortly. Guarded by the producer's lock.
 type troubleLog struct {
 	log   *zap.Logger
-	fresh map[*trouble]struct{} // not told yet
+	fresh map[*trouble]struct{} // not logged yet
 }
 
 const shortly = time.Second

@@ -24,15 +24,7 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 	var remedy fault.Remedy
 	switch cause.Trouble {
 	case wire.NoLeader:
-		if cause.Code == wire.StorageError {
-			sentence = fmt.Sprintf("The leader's disk fails (%s).", cause.Name)
-			remedy = fault.Do("Look at the broker's log and disk. The command shows the directories that each broker "+
-				"can use.", p.cfg.Command("kafka-log-dirs", "--describe --topic-list "+topic))
-			break
-		}
-		sentence = fmt.Sprintf("No broker takes records as the partition's leader (%s).", cause.Name)
-		remedy = fault.Do("Look at the partition's leader and replicas.",
-			p.cfg.Command("kafka-topics", "--describe --topic "+topic))
+		sentence, remedy = p.leaderless(topic, cause)
 	case wire.NotEnoughReplicas:
 		sentence = fmt.Sprintf("Too few replicas are in sync to acknowledge (%s).", cause.Name)
 		remedy = fault.Do("Start the missing brokers. The command shows min.insync.replicas and the replicas in sync.",
@@ -57,21 +49,7 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 		remedy = fault.Do("Correct what writes the partition column, or let router.bad_rows.unroutable decide about " +
 			"the row.")
 	case wire.Rejected:
-		if cause == illegalName {
-			sentence, remedy = part.topic.reportIllegalName()
-			break
-		}
-		if cause.Code == wire.InvalidTimestamp {
-			sentence, remedy = p.timestampRefused(part, cause)
-			break
-		}
-		if cause.Action == wire.Mute || cause.Action == wire.Split {
-			if words := part.queued[0].words; words != "" {
-				sentence = fmt.Sprintf("The broker answers %s: %q.", cause.Name, words)
-			}
-			remedy = fault.Do("Look for the partition in the broker's log. A compacted topic takes no record without " +
-				"a key; a message format, timestamp or policy setting of the topic may refuse the record.")
-		}
+		sentence, remedy = p.rejected(part, cause)
 	}
 	object := part.object()
 	if p.maySettle(part, cause) {
@@ -80,6 +58,37 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 	}
 	part.trouble.speak()
 	part.trouble.set(&p.troubles, cause.Trouble, object, sentence, remedy)
+}
+
+// leaderless words that no broker writes to the partition.
+func (p *Producer) leaderless(topic string, cause wire.Verdict) (string, fault.Remedy) {
+	if cause.Code == wire.StorageError {
+		return fmt.Sprintf("The leader's disk fails (%s).", cause.Name),
+			fault.Do("Look at the broker's log and disk. The command shows the directories that each broker can use.",
+				p.cfg.Command("kafka-log-dirs", "--describe --topic-list "+topic))
+	}
+	return fmt.Sprintf("No broker takes records as the partition's leader (%s).", cause.Name),
+		fault.Do("Look at the partition's leader and replicas.",
+			p.cfg.Command("kafka-topics", "--describe --topic "+topic))
+}
+
+// rejected words the refusal of the batch at the head of the queue, or of what it is about.
+func (p *Producer) rejected(part *partition, cause wire.Verdict) (sentence string, remedy fault.Remedy) {
+	switch {
+	case cause == illegalName:
+		return part.topic.reportIllegalName()
+	case cause.Code == wire.InvalidTimestamp:
+		return p.timestampRefused(part, cause)
+	}
+	sentence = fmt.Sprintf("The broker answers %s.", cause.Name)
+	if cause.Action == wire.Mute || cause.Action == wire.Split {
+		if words := part.queued[0].words; words != "" {
+			sentence = fmt.Sprintf("The broker answers %s: %q.", cause.Name, words)
+		}
+		remedy = fault.Do("Look for the partition in the broker's log. A compacted topic takes no record without " +
+			"a key; a message format, timestamp or policy setting of the topic may refuse the record.")
+	}
+	return sentence, remedy
 }
 
 // maySettle reports whether the trouble with the partition may be about the whole topic: it was created a moment ago
@@ -135,7 +144,8 @@ func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 	object := fmt.Sprintf("topic %q", t.name)
 	switch {
 	case v.Code == wire.UnknownTopic:
-		t.trouble.set(&p.troubles, wire.TopicMissing, object, "The topic does not exist.", p.cfg.CreateTopicByHand(t.name))
+		t.trouble.set(&p.troubles, wire.TopicMissing, object, "The topic does not exist.",
+			p.cfg.CreateTopicByHand(t.name))
 	case v.Trouble == wire.NotAuthorized:
 		t.trouble.set(&p.troubles, wire.NotAuthorized, object,
 			fmt.Sprintf("Describing the topic is not allowed (%s).", v.Name),

@@ -105,8 +105,8 @@ func published(r *Report) bool {
 	r.Sentence = "Published: " + at + "."
 	switch {
 	case len(r.Rows) > 1:
-		r.Sentence = fmt.Sprintf("%d rows have this id, and Kafka has %s with it, the first in %s. Consumers take them "+
-			"for one event.", len(r.Rows), human.Counted(int64(len(r.Records)), "record", "records"), at)
+		r.Sentence = fmt.Sprintf("%d rows have this id, and Kafka has %s with it, the first in %s. Consumers take "+
+			"them for one event.", len(r.Rows), human.Counted(int64(len(r.Records)), "record", "records"), at)
 		r.do(fault.Do("Keep ids unique: check has the index.", "cdc-outbox check"))
 	case plain > 1:
 		r.Sentence = fmt.Sprintf("Published %d times, the first time at %s. A repeat follows a crash or a takeover; "+

@@ -42,7 +42,8 @@ func TestJudge(t *testing.T) {
 			Report{Records: []Record{record, record}}, Published, "Published 2 times, the first time at topic", "",
 		},
 		"two rows": {
-			Report{Rows: []Row{row, row}, Records: []Record{record, record}}, Published,
+			Report{Rows: []Row{row, row}, Records: []Record{record, record}},
+			Published,
 			"2 rows have this id, and Kafka has 2 records with it", "cdc-outbox check",
 		},
 		"a record and a replay": {

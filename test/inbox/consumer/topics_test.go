@@ -95,8 +95,8 @@ func TestNoTopicExistsYet(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// A topic that is deleted and made again is another topic: its events are all handled, whatever the group's offset says,
-// while the consumer runs or does not, and wherever the group begins.
+// A topic that is deleted and made again is another topic. All its events are handled, whatever the offset of the
+// group, while the consumer runs or does not, and wherever the group begins.
 //
 // Bug (letters): The offset of a deleted topic was taken for one of the topic that was made under its name. Cost: the
 // first events of the new topic, as many as the former one had, were never handled, without a word.
@@ -117,7 +117,8 @@ func TestATopicThatIsMadeAgain(t *testing.T) {
 }
 
 var madeAgain = map[string]struct{ running, fromEnd bool }{
-	"while it runs": {true, false}, "while it does not run": {false, false}, "a group that began at the end": {true, true},
+	"while it runs": {true, false}, "while it does not run": {false, false},
+	"a group that began at the end": {true, true},
 }
 
 func proveMadeAgain(t *testing.T, opts consumer.Options, admin *kadm.Client, running bool) {

@@ -60,11 +60,11 @@ func (c *checker) expiration(ctx context.Context, w *wire.Conn, name string) err
 	}
 	defer func() { _ = there.Close() }()
 	if kept, known := c.brokerSetting(there, node, wire.IDExpiration); known && kept < wire.OwnerAge.Milliseconds() {
-		c.warn(wire.IDExpiration, fmt.Sprintf("It is %d.", kept), "After that long the coordinator forgets who has the "+
-			"transactional id. An instance that was suspended for longer is then not kept out, and may publish old "+
-			"events after newer ones.",
-			fault.Do(fmt.Sprintf("Set it to %d or more in the configuration of every broker, and restart the brokers "+
-				"one after the other. The default is 7 days.", wire.OwnerAge.Milliseconds())))
+		c.warn(wire.IDExpiration, fmt.Sprintf("It is %d.", kept), "After that long the coordinator forgets who has "+
+			"the transactional id. An instance that was suspended for longer is then not kept out, and may publish "+
+			"old events after newer ones.",
+			fault.Do(fmt.Sprintf("Set it to %d or more in the configuration of every broker, and restart the "+
+				"brokers one after the other. The default is 7 days.", wire.OwnerAge.Milliseconds())))
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 
 // TestCheckIDExpiration: ids that are forgotten earlier than run relies on.
 //
-// Bug (producer): A transactional.id.expiration.ms of less than 20 hours, which voids the protection against an instance
-// that was suspended, was not looked at. Cost: none known.
+// Bug (producer): A transactional.id.expiration.ms of less than 20 hours, which voids the protection against an
+// instance that was suspended, was not looked at. Cost: none known.
 func TestCheckIDExpiration(t *testing.T) {
 	for value, want := range map[string]preflight.Level{
 		"604800000": "", "72000000": "", "71999999": preflight.Warn, "60000": preflight.Warn,

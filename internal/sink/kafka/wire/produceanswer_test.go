@@ -87,7 +87,7 @@ func TestAnsweredWords(t *testing.T) {
 	}{
 		"none":               {87, "", ""},
 		"not about an error": {0, "hello", ""},
-		"a sentence":         {87, "Compacted topic cannot accept message without key.\n", "Compacted topic cannot accept message without key.\ufffd"},
+		"a sentence":         {87, "No key.\n", "No key.\ufffd"},
 		"long":               {87, strings.Repeat("é", mostWords), strings.Repeat("é", mostWords/2)},
 		"cut in a character": {87, "a" + strings.Repeat("é", mostWords), "a" + strings.Repeat("é", mostWords/2-1)},
 		"hostile":            {87, "\x1b[2Ja\u202eb\xff", "\ufffd[2Ja\ufffdb"},
