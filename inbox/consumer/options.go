@@ -28,7 +28,8 @@ type Options struct {
 	ID ID
 	// FromEnd starts at the end of a partition for which the group has no offset yet. That end is committed before the
 	// first record is awaited, so records written from then on are handled, also if the member ends before it has
-	// handled anything. Default: at the beginning.
+	// handled anything. A topic that is made while a consumer runs is read from its beginning. Default: at the
+	// beginning.
 	FromEnd bool
 	// AddedInOrder keeps the order of keys when partitions are added to a topic while the group is behind, up to a
 	// multiple of the number before: then keys move to added partitions only. A partition in which the group has

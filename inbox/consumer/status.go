@@ -56,7 +56,7 @@ type members struct {
 	partitions []*progress
 	last       []*progress       // of the generation before
 	missing    map[string]string // why topics cannot be read
-	remade     map[string]bool   // topics that were made again while they were read
+	young      map[string]bool   // topics that were made while the consumer ran
 }
 
 // progress is the state of one assigned partition.
@@ -66,20 +66,20 @@ type progress struct {
 	metrics *inbox.PartitionMetrics
 }
 
-// madeAgain notes that the topic is another one than the group has begun in.
-func (m *members) madeAgain(topic string) {
+// made notes that the topic was made while the consumer ran: a group that begins at the end begins at its beginning.
+func (m *members) made(topic string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.remade == nil {
-		m.remade = map[string]bool{}
+	if m.young == nil {
+		m.young = map[string]bool{}
 	}
-	m.remade[topic] = true
+	m.young[topic] = true
 }
 
-func (m *members) isMadeAgain(topic string) bool {
+func (m *members) isYoung(topic string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.remade[topic]
+	return m.young[topic]
 }
 
 // Status returns the consumer's state, at any time.

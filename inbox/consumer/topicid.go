@@ -126,15 +126,15 @@ func (g *generation) renewed(over context.Context) string {
 	}
 	for topic, id := range ids {
 		if was := g.ids.now[topic]; was != (topicID{}) && id != was {
-			g.c.members.madeAgain(topic)
+			g.c.members.made(topic)
 			return topic
 		}
 	}
 	return ""
 }
 
-// beginAgain has a partition of a topic that was made again begin at its first record: the group's offset belongs to
-// the former topic. It reports false if the generation ended before.
+// beginAgain has a partition begin at its first record if its topic was made again, since the group's offset belongs to
+// the former topic, or made while the consumer ran. It reports false if the generation ended before.
 func (p *partition) beginAgain(over context.Context) bool {
 	select {
 	case <-over.Done():
@@ -142,13 +142,17 @@ func (p *partition) beginAgain(over context.Context) bool {
 	case <-p.ids.known:
 	}
 	was, now := p.ids.stored[p.topic][p.id], p.ids.now[p.topic]
-	other := p.next >= 0 && was != (topicID{}) && now != (topicID{}) && was != now
-	if !other && (p.next != kafka.LastOffset || !p.c.members.isMadeAgain(p.topic)) {
+	switch other := was != (topicID{}) && now != (topicID{}) && was != now; {
+	case p.next >= 0 && other:
+		p.c.opts.Logger.Warn("the topic was deleted and made again; its partition is read from the beginning, and "+
+			"what was not read of the former topic is lost",
+			"group", p.c.opts.Group, "topic", p.topic, "partition", p.id, "offset", p.next)
+	case p.next == kafka.LastOffset && p.c.members.isYoung(p.topic):
+		p.c.opts.Logger.Info("the topic is younger than the consumer; its partition is read from the beginning",
+			"group", p.c.opts.Group, "topic", p.topic, "partition", p.id)
+	default:
 		return true
 	}
-	p.c.opts.Logger.Warn("the topic was deleted and made again; its partition is read from the beginning, whatever "+
-		"was not read of the former topic is lost", "group", p.c.opts.Group, "topic", p.topic, "partition", p.id,
-		"offset", p.next)
 	p.commitFrom(over, p.firstOffset, "the beginning of the topic")
 	return over.Err() == nil
 }

@@ -16,6 +16,9 @@ import (
 // topicsEvery is how often the topics are looked at, and how long the transport may answer from its memory.
 const topicsEvery = 3 * time.Second
 
+// absent is why a topic that does not exist cannot be read.
+const absent = "it does not exist"
+
 // topics are the partitions of the topics that exist, as far as one answer of a broker knows.
 type topics struct {
 	partitions map[string]int
@@ -41,7 +44,7 @@ func (c *Consumer) lookUp(ctx context.Context, others []string) (t topics, err e
 		case about.Error == nil:
 			t.partitions[about.Name] = len(about.Partitions)
 		case errors.Is(about.Error, kafka.UnknownTopicOrPartition):
-			t.missing[about.Name] = "it does not exist"
+			t.missing[about.Name] = absent
 		case errors.Is(about.Error, kafka.TopicAuthorizationFailed), errors.Is(about.Error, kafka.InvalidTopic):
 			t.missing[about.Name] = about.Error.Error()
 		default:
@@ -94,6 +97,9 @@ func (c *Consumer) reportMissing(t topics) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if missing[name] == "" {
+			if before[name] == absent {
+				c.members.made(name)
+			}
 			c.opts.Logger.Info("the topic can be read now", "group", c.opts.Group, "topic", name)
 		}
 	}

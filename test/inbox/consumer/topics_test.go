@@ -68,17 +68,31 @@ func TestMissingTopic(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// A consumer that is alone with a topic that does not exist waits for it.
+// A consumer that is alone with a topic that does not exist waits for it, and has its first events. So has a group that
+// begins at the end.
+//
+// Bug (letters): A group that begins at the end began at the end of a topic that was made while its consumer ran. Cost:
+// its first events were never handled.
 func TestNoTopicExistsYet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the members of a group to find each other")
 	}
 	t.Parallel()
+	for _, fromEnd := range []bool{false, true} {
+		t.Run(fmt.Sprint("from the end ", fromEnd), func(t *testing.T) {
+			t.Parallel()
+			noTopicExistsYet(t, fromEnd)
+		})
+	}
+}
+
+func noTopicExistsYet(t *testing.T, fromEnd bool) {
+	t.Helper()
 	b := newBed(t, 1)
 	require.NoError(t, b.CreateTopic("later.DLT", 1, nil))
 	var j journal
 	opts := b.options()
-	opts.Topics = []string{"later"}
+	opts.Topics, opts.FromEnd = []string{"later"}, fromEnd
 	c, err := consumer.New(opts, func(_ context.Context, m consumer.Message) error { j.add(m); return nil })
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
