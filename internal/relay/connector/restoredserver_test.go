@@ -2,6 +2,7 @@ package connector
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -146,10 +147,12 @@ func TestStreamWithAnotherLogIsRefused(t *testing.T) {
 // Bug (checkpoint): A server that was put back under a live process ended it as if that were a bug. Cost: exit 1 and a
 // remedy that does not fit.
 func TestStreamThatTheTrackerCannotFollowIsRefused(t *testing.T) {
-	first := brokenStream(begin(0x200), row("a"), commit(0x210), begin(0x240), row("b"), commit(0x250))
-	second := newStream(begin(0x220), row("x"), commit(0x230))
-	r := start(t, Config{}, false, opening{at(0x100), first}, opening{at(0x100), second})
-	requireRestored(t, r, second)
+	synctest.Test(t, func(t *testing.T) { // the first stream is given time for its acknowledgements
+		first := brokenStream(begin(0x200), row("a"), commit(0x210), begin(0x240), row("b"), commit(0x250))
+		second := newStream(begin(0x220), row("x"), commit(0x230))
+		r := start(t, Config{}, false, opening{at(0x100), first}, opening{at(0x100), second})
+		requireRestored(t, r, second)
+	})
 }
 
 // Where nothing was received since the process began, nothing may lie below what a keepalive has confirmed.
