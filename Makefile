@@ -90,7 +90,7 @@ image: ## build the container image for amd64 and arm64 as an OCI layout in .cac
 	cd tools && GOWORK=off $(GO) test ./image && GOWORK=off $(GO) run ./image -out $(CURDIR)/.cache/image $$start -version $(VERSION) -revision $(REVISION) \
 		-created "$$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo 1970-01-01T00:00:00Z)" $$args
 
-test: $(GOTEST) ## unit and integration tests with the race detector, on the default Postgres, and 200 seeds of the simulation; ten minutes; a line per package, none while it compiles
+test: $(GOTEST) ## unit and integration tests with the race detector, on the default Postgres, and 200 seeds of the simulation; five to ten minutes; a line per package, none while it compiles
 	$(NO_RACE_NOTE)
 	$(call gotest,$(RACE) -timeout 30m -parallel 4,work)
 	@$(MAKE) --no-print-directory models simulate SEEDS=200

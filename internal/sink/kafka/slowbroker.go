@@ -18,7 +18,7 @@ import (
 func (p *Producer) unacknowledged(b *broker, age time.Duration) {
 	c := b.conn
 	if !c.asking {
-		c.asking = true
+		c.asking, c.asked = true, false // what was known belongs to an earlier silence
 		p.wg.Go(func() { p.askWhetherItHangs(b, c) })
 	}
 	if !c.asked {
@@ -27,7 +27,8 @@ func (p *Producer) unacknowledged(b *broker, age time.Duration) {
 	object := "broker " + b.addr
 	if c.responds {
 		b.trouble.set(&p.troubles, wire.NotEnoughReplicas, object, fmt.Sprintf("The broker at %s answers, and has "+
-			"acknowledged nothing for %s: it waits for a replica on another broker.", b.addr, human.Duration(age)),
+			"acknowledged nothing for %s: it waits for a replica on another broker, or for its disk.", b.addr,
+			human.Duration(age)),
 			fault.Do("Look at the brokers whose replicas are not in sync. One that hangs is named besides.",
 				p.cfg.Command("kafka-topics", "--describe --under-replicated-partitions")))
 		return
