@@ -30,7 +30,8 @@ window of time. It finds events that are committed and not published, published 
 finished, rows that share an id, and ids that were handled and never committed; and it says how long events took from
 the row's timestamp to the handling.
 
-The window ends --grace ago and begins --since before its end. A ledger may be in another database: --consumer
+The window ends --grace ago, or at the begin of a transaction that has written and is still open if that is earlier,
+and begins --since before its end. A ledger may be in another database: --consumer
 NAME=DSN, or NAME=@FILE with the connection string in a file. What prune has deleted is seen if --archive names its
 files; otherwise the report says from when on rows are known. An id without a row counts only if the rows reach back
 far enough, or with --complete.

@@ -103,20 +103,26 @@ func (f *fetcher) fetch(ctx context.Context) ([]fetched, error) {
 
 // resolve finds the start of the partition.
 func (f *fetcher) resolve(ctx context.Context) error {
-	answer, err := f.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{
-		Topics: map[string][]kafka.OffsetRequest{f.topic: {kafka.FirstOffsetOf(f.partition)}},
+	first, err := firstOffset(ctx, f.client, f.topic, f.partition)
+	if err == nil {
+		f.at = first
+	}
+	return err
+}
+
+// firstOffset returns the offset of the first record that exists.
+func firstOffset(ctx context.Context, client *kafka.Client, topic string, partition int) (int64, error) {
+	answer, err := client.ListOffsets(ctx, &kafka.ListOffsetsRequest{
+		Topics: map[string][]kafka.OffsetRequest{topic: {kafka.FirstOffsetOf(partition)}},
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	offsets := answer.Topics[f.topic]
+	offsets := answer.Topics[topic]
 	if len(offsets) != 1 {
-		return errors.New("the broker's answer does not name the partition")
+		return 0, errors.New("the broker's answer does not name the partition")
 	}
-	if offsets[0].Error == nil {
-		f.at = offsets[0].FirstOffset
-	}
-	return offsets[0].Error
+	return offsets[0].FirstOffset, offsets[0].Error
 }
 
 // scan returns the steps of an answer from f.at on. The broker names the aborted transactions of the answer: from the

@@ -162,6 +162,10 @@ func (p *partition) commitFrom(over context.Context, from func(context.Context) 
 	}
 }
 
+func (p *partition) firstOffset(over context.Context) (int64, error) {
+	return firstOffset(over, p.c.client, p.topic, p.id)
+}
+
 // lastStableOffset returns the offset after the last record that a reader of committed records may get.
 func (p *partition) lastStableOffset(over context.Context) (int64, error) {
 	answer, err := p.c.client.ListOffsets(over, &kafka.ListOffsetsRequest{

@@ -63,24 +63,37 @@ func (p *partition) committedOthers(over context.Context) (map[int]int64, error)
 	if len(others) == 0 {
 		return committed, nil
 	}
-	answer, err := p.c.client.OffsetFetch(over, &kafka.OffsetFetchRequest{
-		GroupID: p.c.opts.Group, Topics: map[string][]int{p.topic: others},
-	})
+	answer, err := p.c.committed(over, map[string][]int{p.topic: others})
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range answer[p.topic] {
+		if o.CommittedOffset >= 0 || o.Partition < p.id {
+			committed[o.Partition] = o.CommittedOffset
+		}
+	}
+	return committed, nil
+}
+
+// committed returns what the group has committed in the partitions.
+func (c *Consumer) committed(
+	ctx context.Context, of map[string][]int,
+) (map[string][]kafka.OffsetFetchPartition, error) {
+	answer, err := c.client.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: c.opts.Group, Topics: of})
 	if err == nil {
 		err = answer.Error
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range answer.Topics[p.topic] {
-		if o.Error != nil {
-			return nil, o.Error
-		}
-		if o.CommittedOffset >= 0 || o.Partition < p.id {
-			committed[o.Partition] = o.CommittedOffset
+	for _, partitions := range answer.Topics {
+		for _, o := range partitions {
+			if o.Error != nil {
+				return nil, o.Error
+			}
 		}
 	}
-	return committed, nil
+	return answer.Topics, nil
 }
 
 // ends returns the ends of the partitions that hold anything.

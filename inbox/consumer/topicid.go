@@ -3,7 +3,6 @@ package consumer
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -76,18 +75,12 @@ func (g *generation) lookUpIDs(over context.Context) (map[string]topicID, map[st
 	if err != nil {
 		return nil, nil, err
 	}
-	answer, err := g.c.client.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: g.c.opts.Group, Topics: ask})
-	if err == nil {
-		err = answer.Error
-	}
+	committed, err := g.c.committed(ctx, ask)
 	if err != nil {
 		return nil, nil, err
 	}
-	for topic, partitions := range answer.Topics {
+	for topic, partitions := range committed {
 		for _, o := range partitions {
-			if o.Error != nil {
-				return nil, nil, o.Error
-			}
 			if stored[topic] != nil {
 				stored[topic][o.Partition] = parseStored(o.Metadata)
 			}
@@ -155,18 +148,4 @@ func (p *partition) beginAgain(over context.Context) bool {
 	}
 	p.commitFrom(over, p.firstOffset, "the beginning of the topic")
 	return over.Err() == nil
-}
-
-// firstOffset returns the offset of the first record that exists.
-func (p *partition) firstOffset(over context.Context) (int64, error) {
-	answer, err := p.c.client.ListOffsets(over, &kafka.ListOffsetsRequest{
-		Topics: map[string][]kafka.OffsetRequest{p.topic: {kafka.FirstOffsetOf(p.id)}},
-	})
-	if err != nil {
-		return 0, err
-	}
-	for _, offsets := range answer.Topics[p.topic] {
-		return offsets.FirstOffset, offsets.Error
-	}
-	return 0, errors.New("the broker's answer does not name the partition")
 }
