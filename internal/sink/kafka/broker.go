@@ -183,7 +183,7 @@ func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 		}
 	}
 	if len(lost) > 0 {
-		if c == nil || !c.responds {
+		if c == nil || !c.silence.waits() {
 			p.reportDial(&b.trouble, "broker "+b.addr, err)
 		}
 		p.wantMetadata()

@@ -32,10 +32,7 @@ type conn struct {
 
 	cut context.CancelCauseFunc
 
-	// Guarded by the producer's lock.
-	asking   bool // whether the broker answers on another connection
-	asked    bool // the result is known
-	responds bool // it does
+	silence *silence // guarded by the producer's lock; nil while answers come
 }
 
 // expected is an answer that is due: to a Produce request, or to a call.

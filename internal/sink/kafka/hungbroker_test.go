@@ -81,6 +81,11 @@ func TestABrokerThatWaitsForAFollowerDoesNotHang(t *testing.T) {
 		close(follower)
 		r.drain()
 		require.Empty(t, r.Trouble())
+		r.lock()
+		defer r.Producer.mu.Unlock()
+		for _, b := range r.brokers {
+			require.False(t, b.conn.silence.waits(), "or the loss of its connection would not be reported later")
+		}
 	})
 }
 

@@ -39,7 +39,7 @@ func (p *Producer) answer(b *broker, r *request, res *wire.ProduceAnswer) error 
 	b.attempt = 0
 	b.trouble.resolve(&p.troubles)
 	if b.conn != nil {
-		b.conn.asking, b.conn.asked = false, false
+		b.conn.silence = nil
 	}
 	p.throttle(b, r.version, res.Throttle)
 	parts := p.touched[:0] // a batch is recycled once it is complete

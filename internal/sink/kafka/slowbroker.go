@@ -14,18 +14,28 @@ import (
 // is a follower is as silent as itself, until it is out of sync (replica.lag.time.max.ms, 30 s). So a broker that
 // acknowledges nothing is asked on a connection of its own, on which it answers at once if it only waits.
 
+// silence is a time without an answer to what was written.
+type silence struct {
+	asked    bool // on another connection, and the result is known
+	responds bool // the broker answered there
+}
+
+// waits reports whether the broker is known to wait only.
+func (s *silence) waits() bool { return s != nil && s.responds }
+
 // unacknowledged reports a broker that has acknowledged nothing for so long, once it is known whether it hangs.
 func (p *Producer) unacknowledged(b *broker, age time.Duration) {
 	c := b.conn
-	if !c.asking {
-		c.asking, c.asked = true, false // what was known belongs to an earlier silence
-		p.wg.Go(func() { p.askWhetherItHangs(b, c) })
+	if c.silence == nil {
+		s := &silence{}
+		c.silence = s
+		p.wg.Go(func() { p.askWhetherItHangs(b.addr, s) })
 	}
-	if !c.asked {
+	if !c.silence.asked {
 		return
 	}
 	object := "broker " + b.addr
-	if c.responds {
+	if c.silence.waits() {
 		b.trouble.set(&p.troubles, wire.NotEnoughReplicas, object, fmt.Sprintf("The broker at %s answers, and has "+
 			"acknowledged nothing for %s: it waits for a replica on another broker, or for its disk.", b.addr,
 			human.Duration(age)),
@@ -38,15 +48,15 @@ func (p *Producer) unacknowledged(b *broker, age time.Duration) {
 }
 
 // askWhetherItHangs opens another connection. It takes as long as an answer may, before it is called slow.
-func (p *Producer) askWhetherItHangs(b *broker, c *conn) {
+func (p *Producer) askWhetherItHangs(addr string, s *silence) {
 	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.pace.slowAnswer)
 	defer cancel()
-	w, err := wire.Dial(ctx, &p.cfg.Cluster, b.addr)
+	w, err := wire.Dial(ctx, &p.cfg.Cluster, addr)
 	if err == nil {
 		_ = w.Close()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c.asked, c.responds = true, err == nil
+	s.asked, s.responds = true, err == nil
 	p.wakeClock()
 }

@@ -137,8 +137,8 @@ const (
 	InvalidTransactionTimeout          = 50
 	ConcurrentTransactions             = 51
 	TransactionalIDAuthorizationFailed = 53
-	StorageError                       = 56
 	OperationNotAttempted              = 55 // what the good partitions of a refused request get
+	StorageError                       = 56
 	GroupIDNotFound                    = 69
 	UnstableOffsetCommit               = 88
 	ProducerFenced                     = 90
