@@ -44,20 +44,48 @@ func New(db DB, opts Options) (*Inbox, error) {
 func (in *Inbox) Handle(ctx context.Context, e Event, handle func(ctx context.Context, tx pgx.Tx) error) error {
 	return in.run(ctx, e, func() error {
 		return in.inTx(ctx, provenCommit, func(tx pgx.Tx) error {
-			return in.once(ctx, pgxSession{tx}, e, func() error {
-				if err := handle(ctx, handlerTx{tx}); err != nil {
-					return err
-				}
-				switch tx.Conn().PgConn().TxStatus() {
-				case 'I':
-					return errEnded
-				case 'E': // the handler has returned no error for a statement that failed
-					return fmt.Errorf("inbox: commit: %w", pgx.ErrTxCommitRollback)
-				}
-				return nil
+			return in.once(ctx, pgxSession{tx}, e, func() error { return effect(tx, handle(ctx, handlerTx{tx})) })
+		})
+	})
+}
+
+// HandleBatch is Handle for several events in one transaction, with one statement for their claims. handle gets the
+// indexes of those that it has to handle, in the order of events: without the ones that were handled before, and
+// without a second one of the same id.
+//
+// It returns nil if events have been handled now and the others were before, ErrDuplicate if all were before (handle
+// was not called). After any other error nothing was written for any of them: deliver them one by one to find out which
+// is the cause. A batch of one event is Handle.
+//
+// A batch claims as the strategy Insert does: it waits for a delivery of one of its events that is being handled. In
+// the metrics, a batch that fails counts as one delivery.
+func (in *Inbox) HandleBatch(
+	ctx context.Context, events []Event, handle func(ctx context.Context, tx pgx.Tx, fresh []int) error,
+) error {
+	if len(events) == 1 {
+		return in.Handle(ctx, events[0], func(ctx context.Context, tx pgx.Tx) error { return handle(ctx, tx, only) })
+	}
+	return in.runBatch(ctx, events, func(b *batch) error {
+		return in.inTx(ctx, provenCommit, func(tx pgx.Tx) error {
+			return in.onceEach(ctx, pgxSession{tx}, b, func(fresh []int) error {
+				return effect(tx, handle(ctx, handlerTx{tx}, fresh))
 			})
 		})
 	})
+}
+
+// effect is the result of a handler that has returned err.
+func effect(tx pgx.Tx, err error) error {
+	if err != nil {
+		return err
+	}
+	switch tx.Conn().PgConn().TxStatus() {
+	case 'I':
+		return errEnded
+	case 'E': // the handler has returned no error for a statement that failed
+		return fmt.Errorf("inbox: commit: %w", pgx.ErrTxCommitRollback)
+	}
+	return nil
 }
 
 // inTx runs do in a transaction that ends with the statement commit; empty: with COMMIT alone.
@@ -105,6 +133,14 @@ type pgxSession struct{ tx pgx.Tx }
 func (s pgxSession) exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	tag, err := s.tx.Exec(ctx, statement, args...)
 	return tag.RowsAffected(), err
+}
+
+func (s pgxSession) texts(ctx context.Context, statement string, args ...any) ([]string, error) {
+	rows, err := s.tx.Query(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 func (s pgxSession) scan(ctx context.Context, dest any, statement string, args ...any) error {

@@ -18,6 +18,8 @@ import (
 type ledger struct {
 	opts     Options
 	insert   string
+	each     string // insert for several events, which returns their ids
+	states   string // of several events
 	complete string
 	state    string
 	reserve  string // insert that returns the claim; confirm and release end only that claim
@@ -30,6 +32,7 @@ type ledger struct {
 type session interface {
 	exec(ctx context.Context, statement string, args ...any) (rows int64, err error)
 	scan(ctx context.Context, dest any, statement string, args ...any) error
+	texts(ctx context.Context, statement string, args ...any) ([]string, error) // of the one column
 }
 
 // lockStatement requests the lock of an event. It must be a statement of its own before the claim. A statement sees the
@@ -58,20 +61,30 @@ func newLedger(opts Options) (*ledger, error) {
 	// database or the role has synchronous_commit = off. Every other setting survives a crash of the server, and stays.
 	// A handler that makes a call leaves its transaction idle for as long as its context allows ($5), whatever the
 	// database's limit is; and a process that is frozen, or whose host is lost, gives the claim up after that time.
-	insert := `INSERT INTO ` + table + ` (consumer, event_id, status, source, completed_at)
-SELECT $1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN pg_catalog.now() END
-FROM (SELECT pg_catalog.set_config('` + claimSetting + `', 'held', true),
+	const settings = `(SELECT pg_catalog.set_config('` + claimSetting + `', 'held', true),
 	pg_catalog.set_config('idle_in_transaction_session_timeout',
 		coalesce($5, pg_catalog.current_setting('idle_in_transaction_session_timeout')), true),
 	CASE pg_catalog.current_setting('synchronous_commit')
-	WHEN 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END OFFSET 0) AS for_this_transaction
+	WHEN 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END OFFSET 0)`
+	into := `INSERT INTO ` + table + ` (consumer, event_id, status, source, completed_at)
+`
+	const unlessThere = `
 ON CONFLICT (consumer, event_id) DO NOTHING`
+	insert := into + `SELECT $1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN pg_catalog.now() END
+FROM ` + settings + ` AS for_this_transaction` + unlessThere
 	complete := `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = pg_catalog.clock_timestamp()
 WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`
 	// xmin, the transaction that has inserted the row, distinguishes a claim from a later claim of the same event.
 	const mine = ` AND xmin::text = $3`
 	return &ledger{
 		opts: opts, insert: insert, complete: complete,
+		each: `WITH for_this_transaction AS MATERIALIZED ` + settings + `
+` + into + `SELECT $1, e.id, $3, e.source, pg_catalog.now()
+FROM for_this_transaction, ROWS FROM (pg_catalog.unnest($2::text[]), pg_catalog.unnest($4::text[])) AS e (id, source)` +
+			unlessThere + ` RETURNING event_id`,
+		states: `SELECT CASE WHEN pg_catalog.bool_and(coalesce(status = 'COMPLETED', false)) THEN 'completed'
+	WHEN pg_catalog.bool_or(status = 'PROCESSING') THEN 'unfinished' ELSE 'deleted' END
+FROM pg_catalog.unnest($2::text[]) AS e (id) LEFT JOIN ` + table + ` ON consumer = $1 AND event_id = e.id`,
 		reserve: insert + ` RETURNING xmin::text`,
 		confirm: complete + mine,
 		release: `DELETE FROM ` + table + ` WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'` + mine,

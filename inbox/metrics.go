@@ -84,6 +84,19 @@ func (m *Metrics) prune(consumer string, rows int64, done bool) {
 	}
 }
 
+// countBatch counts the deliveries of a batch: of an error only one, because it is not known whose it is.
+func (m *Metrics) countBatch(consumer string, fresh, before int, err error) {
+	if m == nil {
+		return
+	}
+	if err != nil && !errors.Is(err, ErrDuplicate) {
+		m.count(consumer, err)
+		return
+	}
+	m.deliveries.WithLabelValues(consumer, "claimed").Add(float64(fresh))
+	m.deliveries.WithLabelValues(consumer, "duplicate").Add(float64(before))
+}
+
 func (m *Metrics) count(consumer string, err error) {
 	if m == nil {
 		return

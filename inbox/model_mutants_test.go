@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -56,6 +57,19 @@ var mutants = []*mutant{
 		wrap: func(m *modelSession) session { return meddler{modelSession: m, noState: "completed"} },
 	},
 	{
+		name:      "a batch does not wait, and what it cannot claim was handled",
+		refutedIn: "two batches", impatient: true,
+		wrap: func(m *modelSession) session { return meddler{modelSession: m, statesOf: "completed"} },
+	},
+	{
+		name: "a batch claims in the order of its events", refutedIn: "two batches",
+		wrap: func(m *modelSession) session { return meddler{modelSession: m, unsorted: true} },
+	},
+	{
+		name: "a batch handles what was handled before", refutedIn: "a batch, and a delivery of each of its events",
+		wrap: func(m *modelSession) session { return meddler{modelSession: m, claimsAll: true} },
+	},
+	{
 		name: "an event that is PROCESSING is a duplicate", refutedIn: "forward, two deliveries",
 		wrap: func(m *modelSession) session {
 			return meddler{modelSession: m, states: map[string]string{"fresh": "completed", "stale": "completed"}}
@@ -97,8 +111,24 @@ type meddler struct {
 	noState     string            // instead of no row
 	states      map[string]string // instead of what the row's state is
 	status      string            // of a claim
+	statesOf    string            // instead of what the rows' states are
 	takesOver   bool
 	young       bool
+	unsorted    bool // claims of one of two actors
+	claimsAll   bool
+}
+
+func (x meddler) texts(ctx context.Context, text string, args ...any) ([]string, error) {
+	all := strings.Split(strings.Trim(args[1].(string), `{"}`), `","`)
+	if x.unsorted && x.actor.name == "B e f" {
+		slices.Reverse(all)
+		args[1] = `{"` + strings.Join(all, `","`) + `"}`
+	}
+	claimed, err := x.modelSession.texts(ctx, text, args...)
+	if err == nil && x.claimsAll {
+		claimed = all
+	}
+	return claimed, err
 }
 
 func (x meddler) exec(ctx context.Context, text string, args ...any) (int64, error) {
@@ -128,6 +158,8 @@ func (x meddler) scan(ctx context.Context, dest any, text string, args ...any) e
 	state, ok := dest.(*string)
 	switch {
 	case !ok || claims:
+	case x.statesOf != "" && strings.Contains(text, "bool_and"):
+		*state = x.statesOf
 	case none && x.noState != "":
 		*state, err = x.noState, nil
 	case x.states[*state] != "":

@@ -13,6 +13,7 @@ type scenario struct {
 	name         string
 	actors       []func(a *actor) error
 	names        []string
+	events       []Event
 	ledger       *ledger
 	final        func(a *actor) error // a delivery that nothing disturbs, after all others
 	forwards     bool
@@ -95,6 +96,9 @@ func (s *search) begin() *world {
 		w.ledger = &l
 	}
 	w.server.impatient = s.mutant.impatient
+	for _, e := range s.sc.events {
+		w.server.event(e.ID)
+	}
 	for i, do := range s.sc.actors {
 		w.start(s.sc.names[i], do)
 	}
@@ -151,19 +155,22 @@ const operator = "operator"
 
 // unfinished reports whether the row is what ErrUnfinished is about.
 func (w *world) unfinished() bool {
-	r := w.server.row
+	r := w.server.event(theEvent.ID).row
 	return r.there && r.status == "PROCESSING" && time.Since(r.claimed) > 2*callLimit
 }
 
 func (w *world) key() string {
 	s := w.server
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v %v %v %v|%v %v|%v|", s.row.there, s.row.status, s.row.life, s.row.xmin, s.effects, s.completed,
-		w.calls)
-	fmt.Fprintf(&b, "%v %v %v|", w.faults, w.naps, s.removed)
-	if s.row.there {
-		fmt.Fprint(&b, s.row.claimed.Sub(w.began))
+	for _, id := range s.ids() {
+		e := s.events[id]
+		fmt.Fprintf(&b, "%s %v %v %v %v|%v %v %v|", id, e.row.there, e.row.status, e.row.life, e.row.xmin, e.effects,
+			e.completed, e.removed)
+		if e.row.there {
+			fmt.Fprint(&b, e.row.claimed.Sub(w.began))
+		}
 	}
+	fmt.Fprintf(&b, "%v|%v %v|", w.calls, w.faults, w.naps)
 	for _, a := range w.actors {
 		fmt.Fprintf(&b, "|%v %v %v %v %s", a.at, a.over, a.crashed, a.waits != nil && !a.waits.over, a.history.String())
 	}
@@ -179,27 +186,38 @@ func (w *world) check() error {
 	if w.scenario.forwards {
 		return w.checkCalls()
 	}
-	if s.effects != len(s.completed) {
-		return fmt.Errorf("%d effects are committed, and %d claims", s.effects, len(s.completed))
-	}
-	removed := 0
-	for _, is := range s.removed {
-		if is {
-			removed++
-		}
-	}
-	if s.effects > 1+removed {
-		return fmt.Errorf("the event had its effect %d times", s.effects)
-	}
-	for _, a := range w.actors {
-		if a.over && !a.crashed && a.delivers() && s.effects == 0 && (a.err == nil || errors.Is(a.err, ErrDuplicate)) {
-			return fmt.Errorf("%s returns that the event is handled, and it had no effect", a.name)
+	for _, id := range s.ids() {
+		if err := w.checkEvent(id, s.events[id]); err != nil {
+			return fmt.Errorf("event %s: %w", id, err)
 		}
 	}
 	return nil
 }
 
-func (a *actor) delivers() bool { return a.name != operator && a.name != "prune" }
+func (w *world) checkEvent(id string, e *eventRow) error {
+	if e.effects != len(e.completed) {
+		return fmt.Errorf("%d effects are committed, and %d claims", e.effects, len(e.completed))
+	}
+	removed := 0
+	for _, is := range e.removed {
+		if is {
+			removed++
+		}
+	}
+	if e.effects > 1+removed {
+		return fmt.Errorf("it had its effect %d times", e.effects)
+	}
+	for _, a := range w.actors {
+		if a.over && !a.crashed && a.delivers(id) && e.effects == 0 &&
+			(a.err == nil || errors.Is(a.err, ErrDuplicate)) {
+			return fmt.Errorf("%s returns that it is handled, and it had no effect", a.name)
+		}
+	}
+	return nil
+}
+
+// delivers reports whether the actor delivers the event, as a name says: "A e", "B e f".
+func (a *actor) delivers(id string) bool { return strings.Contains(a.name, " "+id) }
 
 func (w *world) checkCalls() error {
 	lives := map[int]bool{}
@@ -211,21 +229,22 @@ func (w *world) checkCalls() error {
 		}
 		lives[c.life] = true
 		good[c.life] = c.good
-		if c.effect && !w.server.removed[c.life] {
+		if c.effect && !w.server.event(theEvent.ID).removed[c.life] {
 			effects++
 		}
 	}
 	if effects > 1 {
 		return fmt.Errorf("%d calls may have had their effect, beside calls whose claim an operator deleted", effects)
 	}
-	for _, life := range w.server.completed {
+	e := w.server.event(theEvent.ID)
+	for _, life := range e.completed {
 		if !good[life] {
 			return errors.New("the ledger says COMPLETED, and no call under that claim was successful")
 		}
 	}
 	for _, a := range w.actors {
 		handled := a.err == nil || errors.Is(a.err, ErrDuplicate)
-		if a.over && !a.crashed && a.delivers() && handled && len(w.server.completed) == 0 {
+		if a.over && !a.crashed && a.delivers(theEvent.ID) && handled && len(e.completed) == 0 {
 			return fmt.Errorf("%s returns that the event is handled, and no call was successful", a.name)
 		}
 	}
@@ -242,7 +261,7 @@ func (w *world) finish() error {
 		}
 	}
 	time.Sleep(w.scenario.nap) // no claim is fresh any more
-	a := w.start("the last delivery", w.scenario.final)
+	a := w.start("the last delivery of e f", w.scenario.final)
 	for !a.over {
 		if !a.runnable() {
 			return errors.New("the last delivery waits for ever")

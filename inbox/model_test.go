@@ -22,6 +22,12 @@ func worlds(t *testing.T) []*scenario {
 		return func(a *actor) error { return a.handle(a.own(l), theEvent) }
 	}
 	insert, advisory := deliver(Insert), deliver(Advisory)
+	both := []Event{theEvent, another}
+	batch := func(events ...Event) func(a *actor) error {
+		l := with(Insert)
+		return func(a *actor) error { return a.handleEach(a.own(l), events) }
+	}
+	other := func(a *actor) error { return a.handle(a.own(with(Advisory)), another) }
 	call := func(a *actor) error { return a.forward(a.world.ledger, theEvent) }
 	prune := func(a *actor) error {
 		_, err := a.world.ledger.pruneWith(t.Context(), a, MinKeep)
@@ -42,6 +48,23 @@ func worlds(t *testing.T) []*scenario {
 	for _, sc := range all {
 		sc.final = insert
 	}
+	batches := []*scenario{
+		{name: "two batches", actors: doing{batch(theEvent, another), batch(another, theEvent)}, faults: 2},
+		{
+			name:   "a batch, and a delivery of each of its events",
+			actors: doing{batch(another, theEvent, another), insert, other}, faults: 1,
+			names: []string{"A e f", "B e", "C f"},
+		},
+		{
+			name: "two batches and prune", actors: doing{batch(both...), batch(both...), prune}, naps: 1, nap: long,
+			names: []string{"A e f", "B e f", "prune"},
+		},
+	}
+	for _, sc := range batches {
+		sc.events = both
+		sc.final = func(a *actor) error { return a.handleBatch(a.own(with(Insert)), both) }
+	}
+	all = append(all, batches...)
 	calls := []*scenario{
 		{name: "forward, two deliveries", actors: doing{call, call}, faults: 2, naps: 1, nap: late},
 		{name: "forward, three deliveries", actors: doing{call, call, call}, faults: 1, nap: late},
@@ -54,8 +77,18 @@ func worlds(t *testing.T) []*scenario {
 	all = append(all, calls...)
 	for _, sc := range all {
 		sc.ledger = with(Insert)
+		if sc.events == nil {
+			sc.events = []Event{theEvent}
+		}
+		if sc.names != nil {
+			continue
+		}
 		for i := range sc.actors {
-			sc.names = append(sc.names, string(rune('A'+i)))
+			name := string(rune('A' + i))
+			for _, e := range sc.events {
+				name += " " + e.ID
+			}
+			sc.names = append(sc.names, name)
 		}
 		switch last := len(sc.names) - 1; sc.name {
 		case "insert and prune", "advisory and prune", "forward and prune":

@@ -128,10 +128,37 @@ func (a *actor) handle(l *ledger, e Event) error {
 					a.note("handler fails")
 					return errHandler
 				}
-				if a.world.mutant.effectOutside {
-					a.world.server.effects++
-				} else {
-					m.tx.effects++
+				a.effect(m, e)
+				return nil
+			})
+		})
+	})
+}
+
+func (a *actor) effect(m *modelSession, e Event) {
+	if a.world.mutant.effectOutside {
+		a.world.server.event(e.ID).effects++
+	} else {
+		m.tx.event(e.ID).effects++
+	}
+}
+
+// handleBatch is Inbox.HandleBatch, with a handler that has one effect for each event.
+func (a *actor) handleBatch(l *ledger, events []Event) error {
+	ctx := context.Background()
+	return l.runBatch(ctx, events, func(b *batch) error {
+		return a.inTx(ctx, func(m *modelSession) error {
+			return l.onceEach(ctx, a.world.mutant.session(m), b, func(fresh []int) error {
+				switch a.stop(stepHandle, "") {
+				case outcomeCut:
+					m.tx.end()
+					return errCut
+				case outcomeFail:
+					a.note("handler fails")
+					return errHandler
+				}
+				for _, i := range fresh {
+					a.effect(m, events[i])
 				}
 				return nil
 			})
@@ -139,12 +166,26 @@ func (a *actor) handle(l *ledger, e Event) error {
 	})
 }
 
+// handleEach is what a consumer does: the batch, and if that fails, its events one by one.
+func (a *actor) handleEach(l *ledger, events []Event) error {
+	err := a.handleBatch(l, events)
+	if err == nil || errors.Is(err, ErrDuplicate) {
+		return nil
+	}
+	for _, e := range events {
+		if err := a.handle(l, e); err != nil && !errors.Is(err, ErrDuplicate) {
+			return err
+		}
+	}
+	return nil
+}
+
 // forward is Inbox.Forward, with a call that may fail in each way.
 func (a *actor) forward(l *ledger, e Event) error {
 	ctx := context.Background()
 	return l.run(ctx, e, func() error {
 		return l.forward(ctx, a, e, callLimit, func(context.Context) error {
-			c := call{life: a.world.server.row.life}
+			c := call{life: a.world.server.event(theEvent.ID).row.life}
 			n := len(a.world.calls)
 			a.world.calls = append(a.world.calls, c)
 			switch a.stop(stepCall, "") {
@@ -169,7 +210,7 @@ func (a *actor) forward(l *ledger, e Event) error {
 func (a *actor) operate() error {
 	return a.inTx(context.Background(), func(m *modelSession) error {
 		rows, err := m.exec(context.Background(), "DELETE", "billing", theEvent.ID)
-		m.tx.removes = rows == 1
+		m.tx.event(theEvent.ID).removes = rows == 1
 		return err
 	})
 }
@@ -178,6 +219,7 @@ const callLimit = time.Minute
 
 var (
 	theEvent   = Event{ID: "e"}
+	another    = Event{ID: "f"}
 	errHandler = errors.New("it fails")
 )
 

@@ -15,13 +15,19 @@ type transactor interface {
 	inSession(ctx context.Context, do func(s session) error) error
 }
 
-// run calls once until it returns anything but a conflict that Postgres asks to repeat, or the budget is used up.
+// run repeats once, and counts the delivery of the event.
 func (l *ledger) run(ctx context.Context, e Event, once func() error) error {
 	observed(ctx)
-	if err := e.validate(); err != nil {
-		l.opts.Metrics.count(l.opts.Consumer, err)
-		return err
+	err := e.validate()
+	if err == nil {
+		err = l.repeat(ctx, once)
 	}
+	l.opts.Metrics.count(l.opts.Consumer, err)
+	return err
+}
+
+// repeat calls once until it returns anything but a conflict that Postgres asks to repeat, or the budget is used up.
+func (l *ledger) repeat(ctx context.Context, once func() error) error {
 	pause := backoff.ExponentialBackOff{
 		InitialInterval: 5 * time.Millisecond, RandomizationFactor: 0.5, Multiplier: 2, MaxInterval: time.Second,
 	}
@@ -31,7 +37,6 @@ func (l *ledger) run(ctx context.Context, e Event, once func() error) error {
 		err := once()
 		exhausted := attempt >= l.opts.Attempts || time.Since(began) >= l.opts.RetryFor
 		if !repeatable(err) || exhausted || !sleep(ctx, pause.NextBackOff()) {
-			l.opts.Metrics.count(l.opts.Consumer, err)
 			return err
 		}
 		l.opts.Metrics.repeated(l.opts.Consumer)

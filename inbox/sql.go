@@ -38,6 +38,25 @@ func (in *SQL) Handle(ctx context.Context, e Event, handle func(ctx context.Cont
 	})
 }
 
+// HandleBatch is Inbox.HandleBatch for database/sql, with the round trip of Handle before the commit.
+func (in *SQL) HandleBatch(
+	ctx context.Context, events []Event, handle func(ctx context.Context, tx *sql.Tx, fresh []int) error,
+) error {
+	if len(events) == 1 {
+		return in.Handle(ctx, events[0], func(ctx context.Context, tx *sql.Tx) error { return handle(ctx, tx, only) })
+	}
+	return in.runBatch(ctx, events, func(b *batch) error {
+		return in.inTx(ctx, func(tx *sql.Tx) error {
+			return in.onceEach(ctx, sqlSession{tx}, b, func(fresh []int) error {
+				if err := handle(ctx, tx, fresh); err != nil {
+					return err
+				}
+				return in.prove(ctx, sqlSession{tx})
+			})
+		})
+	})
+}
+
 func (in *SQL) inTx(ctx context.Context, do func(tx *sql.Tx) error) error {
 	tx, err := in.db.BeginTx(ctx, &sql.TxOptions{Isolation: in.opts.Isolation})
 	if err != nil {
@@ -68,6 +87,22 @@ func (s sqlSession) exec(ctx context.Context, statement string, args ...any) (in
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+func (s sqlSession) texts(ctx context.Context, statement string, args ...any) (texts []string, err error) {
+	rows, err := s.tx.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		texts = append(texts, text)
+	}
+	return texts, rows.Err()
 }
 
 func (s sqlSession) scan(ctx context.Context, dest any, statement string, args ...any) error {

@@ -94,11 +94,14 @@ func randomScript(random *rand.Rand) (script []scriptStep) {
 		default:
 			s.Do = [...]string{
 				"lock", "reserve", "reserve", "complete", "confirm", "confirm", "release", "release", "state",
-				"prune",
-			}[random.IntN(10)]
+				"prune", "states",
+			}[random.IntN(11)]
+			if script[len(script)-1].Do == "begin" && random.IntN(2) == 0 {
+				s.Do = "each"
+			}
 		}
 		switch s.Do {
-		case "reserve":
+		case "reserve", "each":
 			s.Status = statuses[random.IntN(3)]
 		case "confirm", "release":
 			s.Claim = 1 + random.IntN(2)
@@ -119,6 +122,7 @@ type recorder struct {
 	watch      *pgx.Conn
 
 	open   [2]bool
+	used   [2]bool // by a statement of the transaction
 	waits  [2]chan scriptAnswer
 	asked  [2]string
 	claims []string
@@ -129,9 +133,11 @@ func (r *recorder) run(script []scriptStep) (taken []scriptStep) {
 	r.claims = nil
 	for _, s := range script {
 		begins, ends := s.Do == "begin", s.Do == "commit" || s.Do == "rollback"
-		if r.waits[s.Side] != nil || begins == r.open[s.Side] || s.Claim > len(r.claims) {
+		if r.waits[s.Side] != nil || begins == r.open[s.Side] || s.Claim > len(r.claims) ||
+			s.Do == "each" && r.used[s.Side] { // after other statements it could wait in a circle
 			continue
 		}
+		r.used[s.Side] = !begins
 		s.Waits, s.Answer, s.Then = false, nil, nil
 		switch {
 		case begins || ends:
@@ -188,6 +194,10 @@ func (r *recorder) args(s scriptStep) []any {
 		return []any{int64(7)}
 	case "reserve":
 		return []any{"billing", "e", s.Status, nil, nil}
+	case "each":
+		return []any{"billing", `{"e","f"}`, s.Status, `{NULL,"t"}`, nil}
+	case "states":
+		return []any{"billing", `{"e","f"}`}
 	case "state":
 		return []any{"billing", "e", int64(0)}
 	case "prune":
@@ -206,6 +216,17 @@ func (r *recorder) args(s scriptStep) []any {
 func ask(conn *pgx.Conn, text string, args []any) scriptAnswer {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
+	if strings.HasPrefix(text, "WITH") {
+		rows, err := conn.Query(ctx, text, args...)
+		if err != nil {
+			return scriptAnswer{Value: err.Error()}
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return scriptAnswer{Value: err.Error()}
+		}
+		return scriptAnswer{Rows: int64(len(ids)), Value: strings.Join(ids, " ")}
+	}
 	if !strings.HasPrefix(text, "SELECT") && !strings.Contains(text, "RETURNING") {
 		tag, err := conn.Exec(ctx, text, args...)
 		if err != nil {
