@@ -72,7 +72,7 @@ func (p *partition) try(work, over context.Context, m Message) (attempts int, er
 		m.Attempt = attempts + 1
 		p.begins(m, before)
 		began := time.Now()
-		err := p.c.call(work, m, max(o.Budget-spent, o.Budget/10)) // enough for a claim, whose failure does not count
+		err := p.c.call(work, []Message{m}, max(o.Budget-spent, o.Budget/10)) // enough for a claim, whose failure does not count
 		before = err
 		took := time.Since(began)
 		pause := pauses.NextBackOff()
@@ -125,23 +125,30 @@ func (p *partition) unhealthy(work context.Context, m Message, cause error) bool
 	return true
 }
 
-// call makes one attempt.
-func (c *Consumer) call(ctx context.Context, m Message, limit time.Duration) (err error) {
+// call makes one attempt. Of a batch each record has its own trace, and none is the context of the handler.
+func (c *Consumer) call(ctx context.Context, ms []Message, limit time.Duration) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if c.opts.Start != nil {
-		var ended func(error)
-		if ctx, ended = c.opts.Start(ctx, m); ended != nil {
-			defer func() { ended(err) }()
+		all := ctx
+		for _, m := range ms {
+			of, ended := c.opts.Start(all, m)
+			if ended != nil {
+				defer func() { ended(err) }()
+			}
+			if len(ms) == 1 {
+				ctx = of
+			}
 		}
 	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
-			c.opts.Logger.Error("the handler panicked", "id", m.ID, "topic", m.Topic, "stack", string(debug.Stack()))
+			c.opts.Logger.Error("the handler panicked",
+				"id", ms[0].ID, "topic", ms[0].Topic, "records", len(ms), "stack", string(debug.Stack()))
 		}
 	}()
-	return c.handle(ctx, m)
+	return c.handle(ctx, ms)
 }
 
 // logger returns the logger with the fields that identify a message.

@@ -12,7 +12,8 @@ import (
 // Consumer is one member of a consumer group.
 type Consumer struct {
 	opts    Options
-	handle  Handler
+	handle  BatchHandler
+	batches bool // otherwise handle gets one record a call
 	client  *kafka.Client
 	letters writer
 	members members
@@ -20,16 +21,27 @@ type Consumer struct {
 
 // New checks the options and returns a Consumer. It does not connect.
 func New(opts Options, handle Handler) (*Consumer, error) {
+	if handle == nil {
+		return nil, errNoHandler
+	}
+	opts.Batch = 1
+	return NewBatch(opts, func(ctx context.Context, ms []Message) error { return handle(ctx, ms[0]) })
+}
+
+// NewBatch is New for a handler that gets the records that wait in a partition together, up to Options.Batch.
+func NewBatch(opts Options, handle BatchHandler) (*Consumer, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	if handle == nil {
-		return nil, errors.New("consumer: a handler is required")
+		return nil, errNoHandler
 	}
 	opts.Metrics.Expect(opts.Group, opts.Topics...)
-	return &Consumer{opts: opts, handle: handle}, nil
+	return &Consumer{opts: opts, handle: handle, batches: opts.Batch > 1}, nil
 }
+
+var errNoHandler = errors.New("consumer: a handler is required")
 
 // LostError reports that records were removed from a topic before the group read them, or that the group's offset is
 // after the end of the partition, for example because brokers lost acknowledged records. An operator has to decide

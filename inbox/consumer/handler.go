@@ -21,6 +21,52 @@ import (
 //     also Options.Breaker.
 type Handler func(ctx context.Context, m Message) error
 
+// BatchHandler handles records of one partition, in their order. If it returns nil or inbox.ErrDuplicate, all are done.
+// After any other error, or a panic, it gets each of them alone, and what is said of a Handler's errors holds: so only
+// the record that is the cause is tried again or dead-lettered.
+type BatchHandler func(ctx context.Context, ms []Message) error
+
+// BatchInTx returns a BatchHandler that handles each event once, those of a batch in one transaction. handle gets the
+// records whose events were not handled before. It is fastest if it sends its statements together (tx.SendBatch).
+func BatchInTx(in *inbox.Inbox, handle func(ctx context.Context, tx pgx.Tx, ms []Message) error) BatchHandler {
+	return func(ctx context.Context, ms []Message) error {
+		err := in.HandleBatch(ctx, eventsOf(ms), func(ctx context.Context, tx pgx.Tx, fresh []int) error {
+			return handle(ctx, tx, pick(ms, fresh))
+		})
+		return blame(ctx, err, in.Ping)
+	}
+}
+
+// BatchInSQLTx is BatchInTx for database/sql.
+func BatchInSQLTx(in *inbox.SQL, handle func(ctx context.Context, tx *sql.Tx, ms []Message) error) BatchHandler {
+	return func(ctx context.Context, ms []Message) error {
+		err := in.HandleBatch(ctx, eventsOf(ms), func(ctx context.Context, tx *sql.Tx, fresh []int) error {
+			return handle(ctx, tx, pick(ms, fresh))
+		})
+		return blame(ctx, err, in.Ping)
+	}
+}
+
+func eventsOf(ms []Message) []inbox.Event {
+	events := make([]inbox.Event, len(ms))
+	for i, m := range ms {
+		events[i] = m.Event()
+	}
+	return events
+}
+
+// pick returns the messages with these indexes.
+func pick(ms []Message, indexes []int) []Message {
+	if len(indexes) == len(ms) {
+		return ms
+	}
+	picked := make([]Message, len(indexes))
+	for i, index := range indexes {
+		picked[i] = ms[index]
+	}
+	return picked
+}
+
 // InTx returns a Handler that handles each event once, in a transaction of its own. While the database does not answer
 // or the ledger cannot be used, the record waits.
 func InTx(in *inbox.Inbox, handle func(ctx context.Context, tx pgx.Tx, m Message) error) Handler {

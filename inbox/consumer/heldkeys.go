@@ -70,6 +70,12 @@ func listedID(headers []kafka.Header, id string) string {
 	return cmp.Or(first(headers, "id"), first(headers, "ce_id"), id)
 }
 
+// passes reports whether nothing is known that the record has to wait for.
+func (h *holds) passes(m Message, limit int) bool {
+	return m.Key == nil || len(h.origins) < limit && !h.isDismissed(m) &&
+		(len(h.keys) == 0 || len(h.keys[keyHash(m.Key)]) == 0)
+}
+
 // add takes a record of the dead-letter topic.
 func (h *holds) add(m kafka.Message) {
 	if what := first(m.Headers, markHeader); what != "" {

@@ -74,10 +74,15 @@ type Options struct {
 	// Recent is the number of ids that are remembered per partition of the records that were handled without an inbox.
 	// Default: 4096. Negative: none.
 	Recent int
-	// Queue is the number of records per partition that are read ahead. Default: 100.
+	// Batch is how many records the handler of NewBatch gets at most. It gets those that have been read, and does not
+	// wait for more: one at a time while the group keeps up, and full batches while it is behind. A record that has to
+	// be looked at alone is not in a batch: one without an id, and with HoldKeys one whose key is held. Default: 200.
+	Batch int
+	// Queue is the number of records per partition that are read ahead. Default: 100, or twice Batch if that is more.
 	Queue int
 	// Start is called before each attempt. It returns the context for the attempt, for example with a span joined to
-	// the record's traceparent header, and a function that is called with the result of the attempt. Default: none.
+	// the record's traceparent header, and a function that is called with the result of the attempt. Of a batch it is
+	// called for each record, and the handler's context is that of none of them. Default: none.
 	Start func(ctx context.Context, m Message) (context.Context, func(error))
 	// Logger gets warnings and errors: ids, topics and errors, but no keys and no payloads. The handler's errors are
 	// logged and stored in dead letters unchanged. Default: slog.Default().
@@ -99,14 +104,15 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Attempts = orInt(o.Attempts, math.MaxInt)
 	o.Recent = orInt(o.Recent, 4096)
-	o.Queue = orInt(o.Queue, 100)
+	o.Batch = orInt(o.Batch, 200)
+	o.Queue = orInt(o.Queue, max(100, 2*o.Batch))
 	o.Breaker = orInt(o.Breaker, 10)
 	o.Budget = orDuration(o.Budget, time.Minute)
 	o.Pause = orDuration(o.Pause, 100*time.Millisecond)
 	o.MaxPause = orDuration(o.MaxPause, 10*time.Second)
 	o.Drain = orDuration(o.Drain, 10*time.Second)
 	o.Stall = orDuration(o.Stall, 5*time.Minute)
-	if o.Attempts < 0 || o.Queue < 0 || o.HoldKeys < 0 || o.Budget < 0 || o.Pause < 0 || o.MaxPause < o.Pause ||
+	if o.Attempts < 0 || o.Batch < 0 || o.Queue < 0 || o.HoldKeys < 0 || o.Budget < 0 || o.Pause < 0 || o.MaxPause < o.Pause ||
 		o.Drain < 0 || o.Stall < 0 {
 		return o, errors.New("consumer: numbers and durations must not be negative, nor MaxPause less than Pause")
 	}

@@ -100,20 +100,36 @@ func (p *partition) read(work, over context.Context) error {
 			}
 			step = next
 		}
-		switch {
-		case over.Err() != nil:
-			return nil
-		case errors.Is(step.err, kafka.OffsetOutOfRange):
-			return step.err
-		case step.err != nil:
-			p.c.opts.Logger.Warn("reading failed",
-				"topic", p.topic, "partition", p.id, "error", step.err.Error())
-			continue
-		}
-		if err := p.handleStep(work, over, step); err != nil || over.Err() != nil {
-			return err
+		for left := &step; left != nil; {
+			var err error
+			if left, err = p.advance(work, over, *left, steps); err != nil || over.Err() != nil {
+				return err
+			}
 		}
 	}
+}
+
+// advance handles a step, and with it steps that can be handled in a batch. It returns a step after them that cannot.
+func (p *partition) advance(
+	work, over context.Context, step fetched, ahead <-chan fetched,
+) (left *fetched, err error) {
+	switch {
+	case over.Err() != nil:
+		return nil, nil //nolint:nilerr // that the generation is over is not an error
+	case errors.Is(step.err, kafka.OffsetOutOfRange):
+		return nil, step.err
+	case step.err != nil:
+		p.c.opts.Logger.Warn("reading failed",
+			"topic", p.topic, "partition", p.id, "error", step.err.Error())
+		return nil, nil
+	case !p.c.batches || p.next < 0:
+		return nil, p.handleStep(work, over, step)
+	}
+	b, left := p.collect(step, ahead)
+	if len(b.steps) == 0 {
+		return nil, p.handleStep(work, over, step)
+	}
+	return left, p.handleBatch(work, over, b)
 }
 
 // handleStep handles one step. A generation that ends meanwhile leaves the record to the next owner.
@@ -136,10 +152,15 @@ func (p *partition) handleStep(work, over context.Context, step fetched) error {
 			return nil
 		}
 	}
-	p.next = step.next
-	p.finish(p.topic, p.id, p.next)
-	p.done(m, p.next)
+	p.passed(step.next, m)
 	return nil
+}
+
+// passed notes that the records before next are done.
+func (p *partition) passed(next int64, records ...Message) {
+	p.next = next
+	p.finish(p.topic, p.id, next)
+	p.done(next, records...)
 }
 
 // commitFrom commits the offset at which the group begins, for as long as it takes. Without that, a group that begins

@@ -34,7 +34,7 @@ func TestAFailureAfterTheRevocationIsNotJudged(t *testing.T) {
 						Logger:  slog.New(slog.DiscardHandler),
 						Healthy: func(context.Context) error { asked = true; return nil },
 					},
-					handle: func(context.Context, Message) error { revoke(); return failure },
+					handle: func(context.Context, []Message) error { revoke(); return failure },
 				}
 				p := &partition{c: c, topic: "t", progress: &progress{}}
 				began := time.Now()

@@ -228,9 +228,9 @@ func (p *progress) pauses(letters int) {
 	p.status.Letters = letters
 }
 
-// done notes that the record before next is handled or dead-lettered. A record without an id is not an event, or none
+// done notes that the records before next are handled or dead-lettered. A record without an id is not an event, or none
 // whose age means something.
-func (p *progress) done(m Message, next int64) {
+func (p *progress) done(next int64, records ...Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.status
@@ -245,8 +245,10 @@ func (p *progress) done(m Message, next int64) {
 	s.Next, s.Progress = next, now
 	s.idle()
 	p.metrics.Done(now)
-	if m.ID != "" {
-		p.metrics.Age(now.Sub(m.Time))
+	for _, m := range records {
+		if m.ID != "" {
+			p.metrics.Age(now.Sub(m.Time))
+		}
 	}
 	p.metrics.Lag(s.Lag)
 }

@@ -58,7 +58,7 @@ func (b *bed) count(t *testing.T, from string) (n int) {
 	return n
 }
 
-// once is Handle, of either variant, with a handler that writes one effect.
+// once is Handle or HandleBatch, with a handler that writes one effect.
 type once func(ctx context.Context, id string) error
 
 func (b *bed) variants(t *testing.T, opts inbox.Options) map[string]once {
@@ -75,6 +75,17 @@ func (b *bed) variants(t *testing.T, opts inbox.Options) map[string]once {
 				_, err := tx.ExecContext(ctx, "INSERT INTO effects VALUES ($1, $2)", id, opts.Consumer)
 				return err
 			})
+		},
+		"a batch, pgx": func(ctx context.Context, id string) error {
+			return in.HandleBatch(ctx, []inbox.Event{{ID: id}, {ID: id}},
+				func(ctx context.Context, tx pgx.Tx, _ []int) error { return effect(id, opts.Consumer)(ctx, tx) })
+		},
+		"a batch, database/sql": func(ctx context.Context, id string) error {
+			return std.HandleBatch(ctx, []inbox.Event{{ID: id}, {ID: id}},
+				func(ctx context.Context, tx *sql.Tx, _ []int) error {
+					_, err := tx.ExecContext(ctx, "INSERT INTO effects VALUES ($1, $2)", id, opts.Consumer)
+					return err
+				})
 		},
 	}
 }

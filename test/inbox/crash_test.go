@@ -37,6 +37,16 @@ func (a *assassin) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, _ pgx.Trac
 	}
 }
 
+func (a *assassin) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	return a.TraceQueryStart(ctx, conn, pgx.TraceQueryStartData{SQL: data.Batch.QueuedQueries[0].SQL})
+}
+
+func (a *assassin) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (a *assassin) TraceBatchEnd(ctx context.Context, conn *pgx.Conn, _ pgx.TraceBatchEndData) {
+	a.TraceQueryEnd(ctx, conn, pgx.TraceQueryEndData{})
+}
+
 func (a *assassin) strike(conn *pgx.Conn, statement string) {
 	if !strings.HasPrefix(statement, a.step) || !a.struck.CompareAndSwap(false, true) {
 		return
@@ -93,6 +103,49 @@ func TestCrashAtEachStep(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The same for a batch, of which one event was handled before: afterwards each of the three has its effect once.
+func TestCrashAtEachStepOfABatch(t *testing.T) {
+	b := newBed(t)
+	for _, step := range []string{
+		"begin", "WITH for_this_transaction", "SELECT CASE WHEN pg_catalog.bool_and", "INSERT INTO effects",
+		"SELECT CAST(",
+	} {
+		for _, after := range []bool{false, true} {
+			t.Run(map[bool]string{false: "before ", true: "after "}[after]+step, func(t *testing.T) {
+				_, err := b.pool.Exec(t.Context(), "TRUNCATE effects, processed_events")
+				require.NoError(t, err)
+				again, err := inbox.New(b.pool, inbox.Options{Consumer: "billing"})
+				require.NoError(t, err)
+				require.NoError(t, again.Handle(t.Context(), inbox.Event{ID: "b"}, effect("b", "")))
+				a := &assassin{t: t, b: b, step: step, after: after}
+				in, err := inbox.New(b.connect(t, a), inbox.Options{Consumer: "billing"})
+				require.NoError(t, err)
+
+				err = in.HandleBatch(t.Context(), abc, effects(abc))
+				require.True(t, a.struck.Load(), "no such step")
+				written := step == "SELECT CAST(" && after
+				require.Equal(t, written, err == nil, "%v", err)
+				effected := 1
+				if written {
+					effected = 3
+				}
+				require.Equal(t, effected, b.count(t, "effects"))
+				require.Equal(t, effected, b.count(t, "processed_events"))
+
+				err = again.HandleBatch(t.Context(), abc, effects(abc))
+				if written {
+					require.ErrorIs(t, err, inbox.ErrDuplicate)
+				} else {
+					require.NoError(t, err)
+				}
+				require.Equal(t, 3, b.count(t, "effects"))
+				require.Equal(t, 3, b.count(t, "(SELECT DISTINCT event FROM effects) e"))
+				require.Equal(t, 3, b.count(t, "processed_events WHERE status = 'COMPLETED'"))
+			})
+		}
+	}
 }
 
 // deafPool commits, and the answer is lost.

@@ -68,6 +68,23 @@ func (b *bed) options() consumer.Options {
 // start runs a consumer until stop is called or the test ends.
 func start(t *testing.T, opts consumer.Options, handle consumer.Handler) (stop func() error) {
 	t.Helper()
+	return startWith(t, opts, func(opts consumer.Options) (*consumer.Consumer, error) {
+		return consumer.New(opts, handle)
+	})
+}
+
+// startBatch is start with a handler of batches.
+func startBatch(t *testing.T, opts consumer.Options, handle consumer.BatchHandler) (stop func() error) {
+	t.Helper()
+	return startWith(t, opts, func(opts consumer.Options) (*consumer.Consumer, error) {
+		return consumer.NewBatch(opts, handle)
+	})
+}
+
+func startWith(
+	t *testing.T, opts consumer.Options, create func(consumer.Options) (*consumer.Consumer, error),
+) (stop func() error) {
+	t.Helper()
 	if opts.Logger == nil {
 		var log logBuffer
 		opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -77,7 +94,7 @@ func start(t *testing.T, opts consumer.Options, handle consumer.Handler) (stop f
 			}
 		})
 	}
-	c, err := consumer.New(opts, handle)
+	c, err := create(opts)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -22,7 +22,9 @@ import (
 // proveExactlyOnce has two members handle events of which every one is there two or three times, while the second joins
 // and leaves again and backends are killed; then there is one effect for each event, and the effects of each key were
 // in order.
-func proveExactlyOnce(t *testing.T, opts consumer.Options, strategy inbox.Strategy, produce func(...*kgo.Record)) {
+func proveExactlyOnce(
+	t *testing.T, opts consumer.Options, strategy inbox.Strategy, batches bool, produce func(...*kgo.Record),
+) {
 	db := testkit.Postgres(t)
 	ddl, err := inbox.Schema(inbox.Options{})
 	require.NoError(t, err)
@@ -33,15 +35,33 @@ func proveExactlyOnce(t *testing.T, opts consumer.Options, strategy inbox.Strate
 	in, err := inbox.New(pool, inbox.Options{Consumer: "billing", Strategy: strategy})
 	require.NoError(t, err)
 	opts.Healthy, opts.Recent, opts.Attempts = in.Ping, -1, 100
-	var calls atomic.Int32
-	handle := consumer.InTx(in, func(ctx context.Context, tx pgx.Tx, m consumer.Message) error {
+	var calls, together atomic.Int32
+	effect := func(ctx context.Context, tx pgx.Tx, m consumer.Message) error {
 		if calls.Add(1)%50 == 0 {
 			_, err := tx.Exec(ctx, "SELECT pg_terminate_backend(pg_backend_pid())")
 			return err
 		}
 		_, err := tx.Exec(ctx, "INSERT INTO effects (key, event) VALUES ($1, $2::int)", string(m.Key), m.ID)
 		return err
-	})
+	}
+	start := func(t *testing.T) (stop func() error) {
+		if !batches {
+			return start(t, opts, consumer.InTx(in, effect))
+		}
+		opts.Batch = 20
+		return startBatch(t, opts, consumer.BatchInTx(in,
+			func(ctx context.Context, tx pgx.Tx, ms []consumer.Message) error {
+				if len(ms) > 1 {
+					together.Add(1)
+				}
+				for _, m := range ms {
+					if err := effect(ctx, tx, m); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+	}
 
 	const events = 600
 	var records []*kgo.Record
@@ -56,9 +76,9 @@ func proveExactlyOnce(t *testing.T, opts consumer.Options, strategy inbox.Strate
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM "+from).Scan(&n))
 		return n
 	}
-	start(t, opts, handle)
+	start(t)
 	require.Eventually(t, func() bool { return count("effects") > events/10 }, 60*time.Second, 10*time.Millisecond)
-	stop := start(t, opts, handle)
+	stop := start(t)
 	require.Eventually(t, func() bool { return count("effects") > events/2 }, 120*time.Second, 10*time.Millisecond)
 	require.NoError(t, stop())
 	require.Eventually(t, func() bool { return count("(SELECT DISTINCT event FROM effects) e") == events },
@@ -67,6 +87,7 @@ func proveExactlyOnce(t *testing.T, opts consumer.Options, strategy inbox.Strate
 	require.Zero(t,
 		count("(SELECT event < lag(event) OVER (PARTITION BY key ORDER BY n) AS late FROM effects) e WHERE late"))
 	require.Equal(t, events, count("processed_events WHERE status = 'COMPLETED'"))
+	require.Equal(t, batches, together.Load() > 0)
 }
 
 // clones: kgo.Produce owns a record once it has it, so a repeat needs one of its own.
@@ -80,13 +101,16 @@ func clones(records []*kgo.Record) (out []*kgo.Record) {
 
 func TestExactlyOnce(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("needs Postgres")
+	}
 	for _, strategy := range []inbox.Strategy{inbox.Insert, inbox.Advisory} {
-		t.Run(fmt.Sprint(strategy), func(t *testing.T) {
-			if testing.Short() {
-				t.Skip("needs Postgres")
-			}
-			b := newBed(t, 4)
-			proveExactlyOnce(t, b.options(), strategy, func(records ...*kgo.Record) { b.produce(t, records...) })
-		})
+		for _, batches := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, batches: %v", strategy, batches), func(t *testing.T) {
+				b := newBed(t, 4)
+				proveExactlyOnce(t, b.options(), strategy, batches,
+					func(records ...*kgo.Record) { b.produce(t, records...) })
+			})
+		}
 	}
 }

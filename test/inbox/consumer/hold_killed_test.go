@@ -180,7 +180,7 @@ func TestKilledWhileAKeyIsTaken(t *testing.T) {
 func TestKilledWhileAKeyIsReleased(t *testing.T) {
 	everyStep(t, 23, func(r *holdRig, last int) bool {
 		r.refuse("a1")
-		stop := start(r.T, r.opts, r.handle)
+		stop := startBatch(r.T, r.opts, r.handle)
 		r.send("a", "a1", "a2", "a3")
 		require.NoError(r, stop())
 		require.Equal(r, 1, r.retry())
@@ -196,7 +196,7 @@ func TestKilledWhileAKeyIsReleased(t *testing.T) {
 func TestKilledWhileAWaitingLetterFails(t *testing.T) {
 	everyStep(t, 11, func(r *holdRig, last int) bool {
 		r.refuse("a1")
-		stop := start(r.T, r.opts, r.handle)
+		stop := startBatch(r.T, r.opts, r.handle)
 		r.send("a", "a1", "a2", "a3", "a4")
 		require.NoError(r, stop())
 		r.dismiss("a1")

@@ -31,7 +31,7 @@ func TestHeldLettersThatAreGone(t *testing.T) {
 			close(inside)
 			<-release
 		}
-		return r.handle(ctx, m)
+		return r.handle(ctx, []consumer.Message{m})
 	})
 	r.produce(t, record("a", "a1"), record("a", "a2"), record("b", "b1"))
 	<-inside
@@ -66,7 +66,7 @@ func TestHeldLettersWithIDsOfTheirOwn(t *testing.T) {
 		r.passed(1)
 	}
 	r.refuse("event of a1")
-	stop := start(t, r.opts, r.handle)
+	stop := startBatch(t, r.opts, r.handle)
 	send("a1")
 	send("a2")
 	require.Equal(t, []string{"a1 permanent", "a2 waiting"}, r.open())
@@ -76,7 +76,7 @@ func TestHeldLettersWithIDsOfTheirOwn(t *testing.T) {
 	require.NoError(t, stop())
 	r.rewind()
 	r.refuse()
-	start(t, r.opts, r.handle)
+	startBatch(t, r.opts, r.handle)
 	r.passed(2)
 	require.Equal(t, []string{"event of a2"}, r.effects(), "a1 was dismissed")
 }
@@ -91,7 +91,7 @@ func TestHeldLettersOfATopicThatWasReplaced(t *testing.T) {
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
 	r.limitLetters(t, "2000")
-	stop := start(t, r.opts, r.handle)
+	stop := startBatch(t, r.opts, r.handle)
 	r.send("a", "a1")
 	large := record("a", "a2")
 	large.Value = make([]byte, 5000)
@@ -109,7 +109,7 @@ func TestHeldLettersOfATopicThatWasReplaced(t *testing.T) {
 	require.NoError(t, producer.ProduceSync(t.Context(), record("a", "b1"), record("a", "b2")).FirstErr())
 	require.EqualValues(t, 0, r.committed(t), "the group's offsets go with the topic")
 	r.produced = 0
-	start(t, r.opts, r.handle)
+	startBatch(t, r.opts, r.handle)
 	r.passed(2)
 	r.awaitEffects("b1", "b2")
 }
@@ -124,7 +124,7 @@ func TestHeldLettersAfterAChangeOfIDs(t *testing.T) {
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
 	r.limitLetters(t, "2000")
-	stop := start(t, r.opts, r.handle)
+	stop := startBatch(t, r.opts, r.handle)
 	r.send("a", "a1")
 	large := record("a", "a2")
 	large.Value = make([]byte, 5000)
@@ -134,7 +134,7 @@ func TestHeldLettersAfterAChangeOfIDs(t *testing.T) {
 	require.NoError(t, stop())
 	r.dismiss("a1")
 	r.opts.ID = consumer.HeaderID("event")
-	start(t, r.opts, r.handle)
+	startBatch(t, r.opts, r.handle)
 	r.awaitEffects("a2")
 }
 
@@ -150,7 +150,7 @@ func TestHeldLettersOfALetterTopicThatWasReplaced(t *testing.T) {
 	r.refuse("a1", "b1")
 	var log logBuffer
 	r.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	start(t, r.opts, r.handle)
+	startBatch(t, r.opts, r.handle)
 	r.send("a", "a1", "a2", "a3", "a4", "a5", "a6")
 	require.Eventually(t, func() bool { return value(t, r.registry, "cdc_outbox_inbox_open_dead_letters") == 6 },
 		30*time.Second, 10*time.Millisecond)

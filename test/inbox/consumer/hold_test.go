@@ -22,14 +22,15 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/retry"
 )
 
-// holdRig is a consumer that holds keys, and whose handler refuses some events.
+// holdRig is a consumer that holds keys, and whose handler refuses some events. It handles batches, which leave out the
+// records of held keys. hold_killed_test has the consumers of one record at a time.
 type holdRig struct {
 	*testing.T
 	*bed
 	pool     *pgxpool.Pool
 	opts     consumer.Options
 	registry *prometheus.Registry
-	handle   consumer.Handler
+	handle   consumer.BatchHandler
 	produced int64
 
 	mu  sync.Mutex
@@ -46,14 +47,18 @@ func newHoldRig(t *testing.T, partitions int32) *holdRig {
 	r.pool = pool
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (n bigserial, id text)")
 	require.NoError(t, err)
-	r.handle = consumer.InTx(in, func(ctx context.Context, tx pgx.Tx, m consumer.Message) error {
+	r.handle = consumer.BatchInTx(in, func(ctx context.Context, tx pgx.Tx, ms []consumer.Message) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.bad[m.ID] {
-			return consumer.Permanent(errBad)
+		for _, m := range ms {
+			if r.bad[m.ID] {
+				return consumer.Permanent(errBad)
+			}
+			if _, err := tx.Exec(ctx, "INSERT INTO effects (id) VALUES ($1)", m.ID); err != nil {
+				return err
+			}
 		}
-		_, err := tx.Exec(ctx, "INSERT INTO effects (id) VALUES ($1)", m.ID)
-		return err
+		return nil
 	})
 	r.opts = r.options()
 	r.opts.HoldKeys = 100
@@ -133,7 +138,7 @@ func TestHeldKeyKeepsItsOrder(t *testing.T) {
 	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
-	stop := start(t, r.opts, r.handle)
+	stop := startBatch(t, r.opts, r.handle)
 	r.send("a", "a1", "a2")
 	r.send("b", "b1")
 	r.send("a", "a3", "a2") // the second a2 is a repeat
@@ -143,7 +148,7 @@ func TestHeldKeyKeepsItsOrder(t *testing.T) {
 	require.EqualValues(t, 1, value(t, r.registry, "cdc_outbox_consumer_held_keys"))
 
 	require.NoError(t, stop())
-	stop = start(t, r.opts, r.handle)
+	stop = startBatch(t, r.opts, r.handle)
 	r.send("a", "a4")
 	require.Equal(t, []string{"b1"}, r.effects(), "after a restart")
 	require.Equal(t, 1, r.retry())
@@ -156,7 +161,7 @@ func TestHeldKeyKeepsItsOrder(t *testing.T) {
 	r.produce(t, record("a", "a5"))
 	require.Equal(t, 1, r.retry())
 	r.produce(t, record("a", "a6"))
-	start(t, r.opts, r.handle)
+	startBatch(t, r.opts, r.handle)
 	r.passed(3)
 	r.awaitEffects("b1", "a1", "a2", "a3", "a4", "a5", "a6")
 	require.Empty(t, r.open())
@@ -171,7 +176,7 @@ func TestDismissedLetterReleasesItsKey(t *testing.T) {
 	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1", "a3")
-	start(t, r.opts, r.handle)
+	startBatch(t, r.opts, r.handle)
 	r.send("a", "a1", "a2", "a3", "a4", "a5")
 	r.dismiss("a4")
 	r.dismiss("a1")
@@ -200,7 +205,7 @@ func TestDismissedWhileAnotherKeyIsReleased(t *testing.T) {
 	var again atomic.Bool
 	start(t, r.opts, func(ctx context.Context, m consumer.Message) error {
 		if m.ID != "c1" || again.Swap(true) {
-			return r.handle(ctx, m)
+			return r.handle(ctx, []consumer.Message{m})
 		}
 		close(reached)
 		<-dismissed
@@ -221,7 +226,7 @@ func TestLettersPublishedOutOfTurn(t *testing.T) {
 	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
-	start(t, r.opts, r.handle)
+	startBatch(t, r.opts, r.handle)
 	r.send("a", "a1", "a2", "a3")
 	o := r.letterOptions(deadletter.Filter{})
 	o.Names = []string{"a2"}
@@ -247,7 +252,7 @@ func TestHeldLetterPublishedElsewhere(t *testing.T) {
 	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
-	start(t, r.opts, r.handle)
+	startBatch(t, r.opts, r.handle)
 	r.send("a", "a1", "a2")
 	r.refuse()
 	o := r.letterOptions(deadletter.Filter{})
@@ -267,7 +272,7 @@ func TestWaitingLettersWithoutTheOption(t *testing.T) {
 	t.Parallel()
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
-	stop := start(t, r.opts, r.handle)
+	stop := startBatch(t, r.opts, r.handle)
 	r.send("a", "a1", "a2", "a3")
 	require.NoError(t, stop())
 	r.refuse()
@@ -276,7 +281,7 @@ func TestWaitingLettersWithoutTheOption(t *testing.T) {
 	n, err := retry.Run(t.Context(), r.letterOptions(deadletter.Filter{Reasons: []string{"waiting"}}), done(t))
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
-	start(t, r.opts, r.handle)
+	startBatch(t, r.opts, r.handle)
 	r.passed(3)
 	require.Equal(t, []string{"a1", "a2", "a3"}, r.effects())
 	require.Empty(t, r.open())
@@ -288,7 +293,7 @@ func TestHeldLetterThatWasCut(t *testing.T) {
 	r := newHoldRig(t, 1)
 	r.refuse("a1")
 	r.limitLetters(t, "2000")
-	stop := start(t, r.opts, r.handle)
+	stop := startBatch(t, r.opts, r.handle)
 	large := record("a", "a2")
 	large.Value = make([]byte, 5000)
 	r.send("a", "a1")
@@ -302,7 +307,7 @@ func TestHeldLetterThatWasCut(t *testing.T) {
 	var sizes []int
 	stop = start(t, r.opts, func(ctx context.Context, m consumer.Message) error {
 		sizes = append(sizes, len(m.Value))
-		return r.handle(ctx, m)
+		return r.handle(ctx, []consumer.Message{m})
 	})
 	r.passed(1)
 	r.awaitEffects("a1", "a2", "a3")
@@ -316,7 +321,7 @@ func TestHeldLettersAreBounded(t *testing.T) {
 	r := newHoldRig(t, 1)
 	r.opts.HoldKeys = 2
 	r.refuse("a1")
-	start(t, r.opts, r.handle)
+	startBatch(t, r.opts, r.handle)
 	r.send("a", "a1", "a2")
 	r.produce(t, record("a", "a3"), record("b", "b1"))
 	never(t, 500*time.Millisecond, "the partition waits", func() bool { return r.committed(t) > 2 })
@@ -334,7 +339,7 @@ func TestHeldKeyMovesBetweenMembers(t *testing.T) {
 	r := newHoldRig(t, 2)
 	r.refuse("a1")
 	r.opts.Metrics = nil // one registry cannot be for several members
-	stop := start(t, r.opts, r.handle)
+	stop := startBatch(t, r.opts, r.handle)
 	r.send("a", "a1", "a2")
 	want := []string{"a1", "a2"}
 	for i := range 2 {
@@ -344,7 +349,7 @@ func TestHeldKeyMovesBetweenMembers(t *testing.T) {
 			r.produced++
 		}
 		before := stop
-		stop = start(t, r.opts, r.handle)
+		stop = startBatch(t, r.opts, r.handle)
 		id := fmt.Sprint("a", 3+2*i)
 		r.produce(t, record("a", id))
 		require.NoError(t, before())
@@ -365,13 +370,13 @@ func TestHeldKeyAfterAnOpenTransaction(t *testing.T) {
 	require.NoError(t, err)
 	defer other.Close()
 	r.refuse("a1")
-	stop := start(t, r.opts, r.handle)
+	stop := startBatch(t, r.opts, r.handle)
 	r.send("b", "b1")
 	require.NoError(t, other.BeginTransaction())
 	require.NoError(t, other.ProduceSync(t.Context(), &kgo.Record{Topic: topic + ".DLT"}).FirstErr())
 	r.send("a", "a1")
 	require.NoError(t, stop())
-	start(t, r.opts, r.handle)
+	startBatch(t, r.opts, r.handle)
 	r.produce(t, record("a", "a2"))
 	never(t, time.Second, "the letter of a1 may be there", func() bool {
 		return len(r.effects()) > 1 || r.committed(t) > r.produced

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
@@ -23,12 +24,15 @@ import (
 // victimVariable makes this test binary a consumer process; see victim.
 const victimVariable = "CDC_OUTBOX_TEST_VICTIM"
 
+// together is the strategy of a victim that handles batches.
+const together = "together"
+
 // victimOf writes what a victim needs: brokers, dsn, strategy, and the step at which it kills itself.
 func victimOf(brokers []string, dsn string, strategy inbox.Strategy, step string, after bool) string {
 	return strings.Join([]string{strings.Join(brokers, ","), dsn, string(strategy), step, fmt.Sprint(after)}, "\n")
 }
 
-// suicide is a tracer that kills its own process, before or after one statement of the second event.
+// suicide is a tracer that kills its own process, before or after one statement of the second transaction.
 type suicide struct {
 	step   string
 	after  bool
@@ -53,11 +57,28 @@ func (s *suicide) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQue
 	}
 }
 
+func (s *suicide) TraceBatchStart(ctx context.Context, c *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	return s.TraceQueryStart(ctx, c, pgx.TraceQueryStartData{SQL: data.Batch.QueuedQueries[0].SQL})
+}
+
+func (s *suicide) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (s *suicide) TraceBatchEnd(ctx context.Context, c *pgx.Conn, _ pgx.TraceBatchEndData) {
+	s.TraceQueryEnd(ctx, c, pgx.TraceQueryEndData{})
+}
+
 func (s *suicide) strike(statement string) {
 	if s.begins == 2 && s.step != "" && strings.HasPrefix(statement, s.step) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // not one instruction more
 	}
+}
+
+func billing(s inbox.Strategy) inbox.Options {
+	if s == together {
+		s = inbox.Insert
+	}
+	return inbox.Options{Consumer: "billing", Strategy: s}
 }
 
 // victim is a consumer process. It returns the exit code.
@@ -73,16 +94,27 @@ func victim(spec string) int {
 		return 1
 	}
 	defer pool.Close()
-	in, err := inbox.New(pool, inbox.Options{Consumer: "billing", Strategy: inbox.Strategy(args[2])})
+	in, err := inbox.New(pool, billing(inbox.Strategy(args[2])))
 	if err != nil {
 		return 1
 	}
-	c, err := consumer.New(consumer.Options{
+	opts := consumer.Options{
 		Brokers: strings.Split(args[0], ","), Group: "billing", Topics: []string{topic}, Drain: time.Millisecond,
-	}, consumer.InTx(in, func(ctx context.Context, tx pgx.Tx, m consumer.Message) error {
+	}
+	c, err := consumer.New(opts, consumer.InTx(in, func(ctx context.Context, tx pgx.Tx, m consumer.Message) error {
 		_, err := tx.Exec(ctx, "INSERT INTO effects (id) VALUES ($1)", m.ID)
 		return err
 	}))
+	if args[2] == together {
+		c, err = consumer.NewBatch(opts, consumer.BatchInTx(in,
+			func(ctx context.Context, tx pgx.Tx, ms []consumer.Message) error {
+				var b pgx.Batch
+				for _, m := range ms {
+					b.Queue("INSERT INTO effects (id) VALUES ($1)", m.ID)
+				}
+				return tx.SendBatch(ctx, &b).Close()
+			}))
+	}
 	if err == nil {
 		err = c.Run(context.Background())
 	}
@@ -115,8 +147,8 @@ func (b *bed) forget(t *testing.T) {
 	}
 }
 
-// A consumer process is killed with SIGKILL before and after each statement of an event, and after its offset was
-// committed. The next process handles what the first one did not: one effect for each event, in order.
+// A consumer process is killed with SIGKILL before and after each statement of an event, or of a batch of two, and after
+// its offset was committed. The next process handles what the first one did not: one effect for each event, in order.
 func TestKilledConsumerProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs Postgres")
@@ -127,6 +159,7 @@ func TestKilledConsumerProcess(t *testing.T) {
 			"begin", "SELECT pg_catalog.pg_try_advisory_xact_lock", `INSERT INTO "processed_events"`,
 			"INSERT INTO effects", `UPDATE "processed_events"`, commit,
 		},
+		together: {"begin", "WITH for_this_transaction", "INSERT INTO effects", commit},
 	}
 	for strategy, names := range steps {
 		for _, step := range append(names, "") {
@@ -146,7 +179,7 @@ func TestKilledConsumerProcess(t *testing.T) {
 
 func killedOnce(t *testing.T, strategy inbox.Strategy, step string, after bool) {
 	b := newBed(t, 1)
-	_, pool := ledgerOf(t, inbox.Options{Consumer: "billing", Strategy: strategy})
+	_, pool := ledgerOf(t, billing(strategy))
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (n bigserial, id text)")
 	require.NoError(t, err)
 	handled := func(from string) (ids []string) {
@@ -154,11 +187,16 @@ func killedOnce(t *testing.T, strategy inbox.Strategy, step string, after bool) 
 		return ids
 	}
 	effects := func() []string { return handled("SELECT COALESCE(array_agg(id ORDER BY n), '{}') FROM effects") }
-	b.produce(t, record("k", "a"), record("k", "b"))
+	records, all := []*kgo.Record{record("k", "a"), record("k", "b")}, []string{"a", "b", "c"}
+	if strategy == together { // the first of a new group comes alone
+		records, all = append(records, record("k", "b2")), []string{"a", "b", "b2", "c"}
+	}
+	n := int64(len(records))
+	b.produce(t, records...)
 	dsn := pool.Config().ConnString()
 	first := b.victim(t, dsn, strategy, step, after)
 	if step == "" { // the offset is committed, and nothing is at work
-		b.awaitCommitted(t, 2)
+		b.awaitCommitted(t, n)
 		require.NoError(t, first.Signal(syscall.SIGKILL))
 	}
 	select {
@@ -169,7 +207,7 @@ func killedOnce(t *testing.T, strategy inbox.Strategy, step string, after bool) 
 	committed := step == "" || step == commit && after
 	want := []string{"a"}
 	if committed {
-		want = []string{"a", "b"}
+		want = all[:n]
 	}
 	require.Equal(t, want, effects(), "at the death")
 	require.LessOrEqual(t, b.committed(t), int64(len(want)), "no offset of an event without its effect")
@@ -177,9 +215,9 @@ func killedOnce(t *testing.T, strategy inbox.Strategy, step string, after bool) 
 
 	b.produce(t, record("k", "c"))
 	b.victim(t, dsn, strategy, "", false)
-	b.awaitCommitted(t, 3)
-	require.Equal(t, []string{"a", "b", "c"}, effects())
-	require.Equal(t, []string{"a", "b", "c"},
+	b.awaitCommitted(t, n+1)
+	require.Equal(t, all, effects())
+	require.Equal(t, all,
 		handled("SELECT array_agg(event_id ORDER BY event_id) FROM processed_events WHERE status = 'COMPLETED'"))
 	require.Empty(t, b.letters(t))
 }

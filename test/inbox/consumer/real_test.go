@@ -15,7 +15,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	sink "github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/retry"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
@@ -26,6 +26,12 @@ import (
 // some abort.
 func TestRealExactlyOnce(t *testing.T) {
 	cluster := testkit.Kafka(t)
+	for _, batches := range []bool{false, true} {
+		t.Run(fmt.Sprint("batches: ", batches), func(t *testing.T) { proveRealExactlyOnce(t, cluster, batches) })
+	}
+}
+
+func proveRealExactlyOnce(t *testing.T, cluster *kafka.Cluster, batches bool) {
 	name := testkit.Name(t)
 	require.NoError(t, cluster.Create(t.Context(),
 		kafkaclient.Topic{Name: name, Partitions: 4}, kafkaclient.Topic{Name: name + ".DLT"}))
@@ -36,7 +42,7 @@ func TestRealExactlyOnce(t *testing.T) {
 		Brokers: cluster.Addrs(), Group: name, Topics: []string{name},
 		Pause: time.Millisecond, MaxPause: 20 * time.Millisecond,
 	}
-	proveExactlyOnce(t, opts, inbox.Insert, func(records ...*kgo.Record) {
+	proveExactlyOnce(t, opts, inbox.Insert, batches, func(records ...*kgo.Record) {
 		for part := range 6 {
 			for _, end := range []kgo.TransactionEndTry{kgo.TryAbort, kgo.TryCommit} {
 				require.NoError(t, producer.BeginTransaction())
