@@ -124,15 +124,21 @@ func (g *generation) commitOffsets(offsets map[string]map[int]int64) error {
 	return err
 }
 
-const commitLimit = 10 * time.Second
+const (
+	commitLimit = 10 * time.Second
+	// commitPause is the least time between two commits. Without it a member that is behind would spend more of the
+	// broker's time on commits than on records. After a crash at most so much is delivered again.
+	commitPause = 100 * time.Millisecond
+)
 
-// commitAll commits at once if no commit is running. Offsets that are finished during a commit are part of the next
-// commit. The last commit waits for the running handlers.
+// commitAll commits at once if the last commit is commitPause ago. Offsets that are finished meanwhile are part of the
+// next commit. The last commit waits for the running handlers.
 func (g *generation) commitAll(over context.Context) {
 	for {
 		select {
 		case <-g.wake:
 			g.commit()
+			sleep(over, commitPause)
 		case <-over.Done():
 			g.partitions.Wait()
 			g.commit()

@@ -20,6 +20,7 @@ const usage = `usage:
   bench table FILE [PAGE.md ...]
   bench topics [-rows N] [-topics N] [-brokers N] [-rounds N] [-warm-up N] [-delivery at_least_once|exactly_once]
     [-against BINARY]
+  bench consumer [-events N] [-batch N] [-rounds N] [-only NAMES]
   bench latency [-rate N] [-for DURATION] [-delivery at_least_once|exactly_once]`
 
 func main() {
@@ -45,6 +46,8 @@ func run(ctx context.Context, args []string) error {
 		return manyTopics(ctx, args[1:])
 	case readerCommand: // the readers are processes of their own, so that their CPU is measured apart
 		return bareReader(ctx, args[1:])
+	case "consumer":
+		return consumers(ctx, args[1:])
 	case "floor":
 		return floor(ctx, args[1:])
 	case "table":
