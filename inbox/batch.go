@@ -95,7 +95,7 @@ func (l *ledger) onceEach(ctx context.Context, s session, b *batch, handle func(
 
 // claimEach reserves the events that were not handled yet, and finds out about the others that they were.
 func (l *ledger) claimEach(ctx context.Context, s session, b *batch) error {
-	ids, err := s.texts(ctx, l.each, l.opts.Consumer, b.ids, "COMPLETED", b.sources, mostIdle(ctx))
+	ids, err := s.texts(ctx, l.each, l.opts.Consumer, b.ids, "COMPLETED", b.sources)
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%w, and the time to wait for it is over: %w", ErrContended, err)

@@ -43,8 +43,10 @@ func New(db DB, opts Options) (*Inbox, error) {
 // or wraps the error.
 func (in *Inbox) Handle(ctx context.Context, e Event, handle func(ctx context.Context, tx pgx.Tx) error) error {
 	return in.run(ctx, e, func() error {
-		return in.inTx(ctx, provenCommit, func(tx pgx.Tx) error {
-			return in.once(ctx, pgxSession{tx}, e, func() error { return effect(tx, handle(ctx, handlerTx{tx})) })
+		return in.inClaimTx(ctx, func(tx pgx.Tx) error {
+			return in.once(ctx, pgxSession{tx}, e, func() error {
+				return effects(ctx, tx, func(tx pgx.Tx) error { return handle(ctx, tx) })
+			})
 		})
 	})
 }
@@ -66,31 +68,39 @@ func (in *Inbox) HandleBatch(
 		return in.Handle(ctx, events[0], func(ctx context.Context, tx pgx.Tx) error { return handle(ctx, tx, only) })
 	}
 	return in.runBatch(ctx, events, func(b *batch) error {
-		return in.inTx(ctx, provenCommit, func(tx pgx.Tx) error {
+		return in.inClaimTx(ctx, func(tx pgx.Tx) error {
 			return in.onceEach(ctx, pgxSession{tx}, b, func(fresh []int) error {
-				return effect(tx, handle(ctx, handlerTx{tx}, fresh))
+				return effects(ctx, tx, func(tx pgx.Tx) error { return handle(ctx, tx, fresh) })
 			})
 		})
 	})
 }
 
-// effect is the result of a handler that has returned err.
-func effect(tx pgx.Tx, err error) error {
-	if err != nil {
+// effects runs the handler in the transaction of its claim.
+func effects(ctx context.Context, tx pgx.Tx, handle func(tx pgx.Tx) error) error {
+	c := &claimed{ctx: ctx, tx: tx}
+	if err := handle(handlerTx{tx, c}); err != nil {
 		return err
 	}
-	switch tx.Conn().PgConn().TxStatus() {
-	case 'I':
-		return errEnded
-	case 'E': // the handler has returned no error for a statement that failed
-		return fmt.Errorf("inbox: commit: %w", pgx.ErrTxCommitRollback)
-	}
-	return nil
+	return c.prove()
 }
 
-// inTx runs do in a transaction that ends with the statement commit; empty: with COMMIT alone.
-func (in *Inbox) inTx(ctx context.Context, commit string, do func(tx pgx.Tx) error) error {
-	tx, err := in.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: isolation[in.opts.Isolation], CommitQuery: commit})
+// inClaimTx runs do in a transaction whose begin has its limit, so that the limit costs no round trip.
+func (in *Inbox) inClaimTx(ctx context.Context, do func(tx pgx.Tx) error) error {
+	opts := pgx.TxOptions{IsoLevel: isolation[in.opts.Isolation]}
+	if ms, ok := idleLimit(ctx); ok {
+		opts.BeginQuery = "begin"
+		if opts.IsoLevel != "" {
+			opts.BeginQuery += " isolation level " + string(opts.IsoLevel)
+		}
+		opts.BeginQuery += "; SET LOCAL idle_in_transaction_session_timeout = " + ms
+	}
+	return in.inTx(ctx, opts, do)
+}
+
+// inTx runs do in a transaction.
+func (in *Inbox) inTx(ctx context.Context, opts pgx.TxOptions, do func(tx pgx.Tx) error) error {
+	tx, err := in.db.BeginTx(ctx, opts)
 	if err != nil {
 		return ledgerError{fmt.Errorf("inbox: begin: %w", err)}
 	}
@@ -111,22 +121,15 @@ func (in *Inbox) inTx(ctx context.Context, commit string, do func(tx pgx.Tx) err
 }
 
 func (in *Inbox) inSession(ctx context.Context, do func(s session) error) error {
-	return in.inTx(ctx, "", func(tx pgx.Tx) error { return do(pgxSession{tx}) })
+	return in.inTx(ctx, pgx.TxOptions{IsoLevel: isolation[in.opts.Isolation]}, func(tx pgx.Tx) error {
+		return do(pgxSession{tx})
+	})
 }
 
 // Ping checks that the database answers.
 func (in *Inbox) Ping(ctx context.Context) error { return in.ping(ctx, in) }
 
-// handlerTx prevents the handler from ending the transaction. The handler may use savepoints (Begin).
-type handlerTx struct{ pgx.Tx }
-
-func (handlerTx) Commit(context.Context) error {
-	return errors.New("inbox: Handle commits, not the handler")
-}
-
-func (handlerTx) Rollback(context.Context) error {
-	return errors.New("inbox: Handle rolls back when the handler returns an error")
-}
+var errNotYours = errors.New("inbox: Handle commits or rolls back, when the handler has returned")
 
 type pgxSession struct{ tx pgx.Tx }
 

@@ -59,28 +59,22 @@ func newLedger(opts Options) (*ledger, error) {
 	//
 	// The offset is committed as soon as the transaction is, so the transaction has to be on disk by then, even if the
 	// database or the role has synchronous_commit = off. Every other setting survives a crash of the server, and stays.
-	// A handler that makes a call leaves its transaction idle for as long as its context allows ($5), whatever the
-	// database's limit is; and a process that is frozen, or whose host is lost, gives the claim up after that time.
-	const settings = `(SELECT pg_catalog.set_config('` + claimSetting + `', 'held', true),
-	pg_catalog.set_config('idle_in_transaction_session_timeout',
-		coalesce($5, pg_catalog.current_setting('idle_in_transaction_session_timeout')), true),
-	CASE pg_catalog.current_setting('synchronous_commit')
-	WHEN 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END OFFSET 0)`
+	const onDisk = `(SELECT CASE pg_catalog.current_setting('synchronous_commit')
+	WHEN 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END OFFSET 0) AS on_disk`
 	into := `INSERT INTO ` + table + ` (consumer, event_id, status, source, completed_at)
 `
 	const unlessThere = `
 ON CONFLICT (consumer, event_id) DO NOTHING`
 	insert := into + `SELECT $1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN pg_catalog.now() END
-FROM ` + settings + ` AS for_this_transaction` + unlessThere
+FROM ` + onDisk + unlessThere
 	complete := `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = pg_catalog.clock_timestamp()
 WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`
 	// xmin, the transaction that has inserted the row, distinguishes a claim from a later claim of the same event.
 	const mine = ` AND xmin::text = $3`
 	return &ledger{
 		opts: opts, insert: insert, complete: complete,
-		each: `WITH for_this_transaction AS MATERIALIZED ` + settings + `
-` + into + `SELECT $1, e.id, $3, e.source, pg_catalog.now()
-FROM for_this_transaction, ROWS FROM (pg_catalog.unnest($2::text[]), pg_catalog.unnest($4::text[])) AS e (id, source)` +
+		each: into + `SELECT $1, e.id, $3, e.source, CASE WHEN $3 = 'COMPLETED' THEN pg_catalog.now() END
+FROM ROWS FROM (pg_catalog.unnest($2::text[]), pg_catalog.unnest($4::text[])) AS e (id, source), ` + onDisk +
 			unlessThere + ` RETURNING event_id`,
 		states: `SELECT CASE WHEN pg_catalog.bool_and(coalesce(status = 'COMPLETED', false)) THEN 'completed'
 	WHEN pg_catalog.bool_or(status = 'PROCESSING') THEN 'unfinished' ELSE 'deleted' END
@@ -97,34 +91,21 @@ LIMIT $3 FOR UPDATE SKIP LOCKED))`,
 	}, nil
 }
 
-// claimSetting is a setting that the claim makes for its transaction. Postgres takes it back with the claim, whether
-// the handler ends the transaction by COMMIT, ROLLBACK or one of them AND CHAIN, after which the session looks as
-// before: in a transaction. RESET ALL takes it back, too, and then a claim that is there counts as lost.
-const claimSetting = "cdc_outbox.claim"
-
-// provenCommit commits a transaction that has its claim, and fails in any other one. It is sent as one message, so the
-// proof costs no round trip. The cast fails with the text, which errEnded recognizes.
-const provenCommit = `SELECT CAST(CASE pg_catalog.current_setting('` + claimSetting + `', true)
-	WHEN 'held' THEN '1' ELSE '` + endedText + `' END AS integer); COMMIT`
-
-const proof = `SELECT coalesce(pg_catalog.current_setting('` + claimSetting + `', true), '') = 'held'`
-
-const endedText = "the handler has ended the transaction itself"
+// idleLimit is how long the transaction may be idle, in milliseconds: until the context of the handler ends, and its end
+// can be sent. A handler that makes a call leaves it idle for so long, whatever the database's limit is; and a process
+// that is frozen, or whose host is lost, gives the claim up after that time. Without a deadline the session's limit stays.
+func idleLimit(ctx context.Context) (ms string, ok bool) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return "", false
+	}
+	limit := (max(time.Until(deadline), 0) + rollbackLimit).Milliseconds()
+	return strconv.FormatInt(min(limit, math.MaxInt32), 10), true
+}
 
 // errEnded reports that an effect may be committed without its claim, or rolled back with it. A next delivery finds out
 // by the ledger.
-var errEnded = errors.New("inbox: " + endedText)
-
-// mostIdle returns how long the transaction may be idle, in milliseconds: until the context of the handler ends, and
-// its end can be sent. Without a deadline the session's own limit stays.
-func mostIdle(ctx context.Context) any {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return nil
-	}
-	ms := (max(time.Until(deadline), 0) + rollbackLimit).Milliseconds()
-	return strconv.FormatInt(min(ms, math.MaxInt32), 10)
-}
+var errEnded = errors.New("inbox: the handler has ended the transaction itself")
 
 // once claims the event, runs handle and completes the claim, in one transaction.
 func (l *ledger) once(ctx context.Context, s session, e Event, handle func() error) error {
@@ -150,7 +131,7 @@ func (l *ledger) claim(ctx context.Context, s session, e Event) error {
 			return ErrContended
 		}
 	}
-	inserted, err := s.exec(ctx, l.insert, l.opts.Consumer, e.ID, status, e.source(), mostIdle(ctx))
+	inserted, err := s.exec(ctx, l.insert, l.opts.Consumer, e.ID, status, e.source())
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		// The claim waited for another delivery, or the database was slow. Reported as a failure of the event, the
@@ -187,18 +168,6 @@ func (l *ledger) readState(ctx context.Context, s session, e Event, age time.Dur
 		return "", ofLedger(fmt.Errorf("inbox: read the event's row: %w", err))
 	}
 	return state, nil
-}
-
-// prove returns errEnded in a transaction that does not have its claim.
-func (l *ledger) prove(ctx context.Context, s session) error {
-	var held bool
-	if err := s.scan(ctx, &held, proof); err != nil {
-		return ofCommit(fmt.Errorf("inbox: look for the claim: %w", err))
-	}
-	if !held {
-		return errEnded
-	}
-	return nil
 }
 
 // completeClaim marks the claim as completed if the claim itself did not.

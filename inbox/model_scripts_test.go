@@ -135,9 +135,9 @@ func (r *replay) args(s scriptStep) []any {
 	case "lock":
 		return []any{int64(7)}
 	case "reserve":
-		return []any{"billing", "e", s.Status, nil, nil}
+		return []any{"billing", "e", s.Status, nil}
 	case "each":
-		return []any{"billing", `{"e","f"}`, s.Status, `{NULL,"t"}`, nil}
+		return []any{"billing", `{"e","f"}`, s.Status, `{NULL,"t"}`}
 	case "states":
 		return []any{"billing", `{"e","f"}`}
 	case "state":

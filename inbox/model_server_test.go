@@ -123,7 +123,7 @@ func (p *pending) try() (answer, *transaction, error) {
 	switch {
 	case p.text == lockStatement:
 		return one(s.lock(tx, p.args[0].(int64))), nil, nil
-	case strings.HasPrefix(p.text, "WITH"):
+	case strings.Contains(p.text, "unnest($4"):
 		return p.each()
 	case strings.HasPrefix(p.text, "INSERT"):
 		claims, waits := p.insert(p.id())

@@ -38,9 +38,6 @@ func ofCommit(err error) error {
 			return err
 		}
 	}
-	if strings.Contains(err.Error(), endedText) {
-		return errEnded
-	}
 	state := sqlState(err)
 	if state == "" {
 		return ledgerError{err}

@@ -93,3 +93,94 @@ func TestAHiddenFailureIsTheHandlers(t *testing.T) {
 		require.Zero(t, b.count(t, "processed_events"))
 	})
 }
+
+// Whatever way a handler ends its transaction and leaves a session in a transaction again, that is found out. What only
+// looks like it is no error.
+func TestEachWayToEndATransaction(t *testing.T) {
+	b := newBed(t)
+	b.Exec(t, "CREATE TABLE late (n int)")
+	in, err := inbox.New(b.pool, inbox.Options{Consumer: "billing"})
+	require.NoError(t, err)
+	run := func(ctx context.Context, tx pgx.Tx, statements ...string) error {
+		for _, s := range statements {
+			if _, err := tx.Exec(ctx, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	type handler = func(ctx context.Context, tx pgx.Tx) error
+	for name, handle := range map[string]handler{
+		"two statements": func(ctx context.Context, tx pgx.Tx) error { return run(ctx, tx, "ROLLBACK", "BEGIN") },
+		"one message":    func(ctx context.Context, tx pgx.Tx) error { return run(ctx, tx, "SELECT 1; ROLLBACK; BEGIN") },
+		"a comment":      func(ctx context.Context, tx pgx.Tx) error { return run(ctx, tx, "/* a */ COMMIT AND CHAIN") },
+		"a batch": func(ctx context.Context, tx pgx.Tx) error {
+			var batch pgx.Batch
+			batch.Queue("SELECT 1")
+			batch.Queue("ROLLBACK AND CHAIN")
+			return tx.SendBatch(ctx, &batch).Close()
+		},
+		"a query": func(ctx context.Context, tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, "ROLLBACK AND CHAIN")
+			if err == nil {
+				rows.Close()
+				err = rows.Err()
+			}
+			return err
+		},
+		"the connection": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Conn().Exec(ctx, "ROLLBACK AND CHAIN")
+			return err
+		},
+		"a savepoint": func(ctx context.Context, tx pgx.Tx) error {
+			return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { return run(ctx, tx, "COMMIT AND CHAIN", "SAVEPOINT sp_1") })
+		},
+		"a prepared statement": func(ctx context.Context, tx pgx.Tx) error {
+			if _, err := tx.Prepare(ctx, "over", "ROLLBACK AND CHAIN"); err != nil {
+				return err
+			}
+			return run(ctx, tx, "over")
+		},
+		"after a failure": func(ctx context.Context, tx pgx.Tx) error {
+			_, _ = tx.Exec(ctx, "SELECT 1/0")
+			return run(ctx, tx, "ROLLBACK AND CHAIN")
+		},
+		"and writes": func(ctx context.Context, tx pgx.Tx) error {
+			return run(ctx, tx, "ROLLBACK AND CHAIN", "INSERT INTO late VALUES (1)")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.ErrorContains(t, in.Handle(t.Context(), inbox.Event{ID: name}, handle), "has ended the transaction")
+		})
+	}
+	for name, handle := range map[string]handler{
+		"a savepoint in SQL": func(ctx context.Context, tx pgx.Tx) error {
+			if err := run(ctx, tx, "SAVEPOINT a"); err != nil {
+				return err
+			}
+			_, _ = tx.Exec(ctx, "SELECT 1/0")
+			return run(ctx, tx, "ROLLBACK TO a", "RELEASE a")
+		},
+		"a savepoint of pgx": func(ctx context.Context, tx pgx.Tx) error {
+			require.Error(t, pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { return run(ctx, tx, "SELECT 1/0") }))
+			return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { return run(ctx, tx, "SELECT 1") })
+		},
+		"the connection while rows are read": func(ctx context.Context, tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, "SELECT generate_series(1, 3)")
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			require.NotNil(t, tx.Conn().TypeMap())
+			return rows.Err()
+		},
+		"a word":        func(ctx context.Context, tx pgx.Tx) error { return run(ctx, tx, "SELECT CASE WHEN true\nTHEN 1\nEND") },
+		"a CALL of DDL": func(ctx context.Context, tx pgx.Tx) error { return run(ctx, tx, "DO $$ BEGIN PERFORM 1; END $$") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, in.Handle(t.Context(), inbox.Event{ID: name}, handle))
+			require.Equal(t, 1, b.count(t, "processed_events WHERE event_id = '"+name+"'"))
+		})
+	}
+	require.Zero(t, b.count(t, "late"))
+}

@@ -193,9 +193,9 @@ func (r *recorder) args(s scriptStep) []any {
 	case "lock":
 		return []any{int64(7)}
 	case "reserve":
-		return []any{"billing", "e", s.Status, nil, nil}
+		return []any{"billing", "e", s.Status, nil}
 	case "each":
-		return []any{"billing", `{"e","f"}`, s.Status, `{NULL,"t"}`, nil}
+		return []any{"billing", `{"e","f"}`, s.Status, `{NULL,"t"}`}
 	case "states":
 		return []any{"billing", `{"e","f"}`}
 	case "state":
@@ -216,7 +216,7 @@ func (r *recorder) args(s scriptStep) []any {
 func ask(conn *pgx.Conn, text string, args []any) scriptAnswer {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if strings.HasPrefix(text, "WITH") {
+	if strings.Contains(text, "unnest($4") {
 		rows, err := conn.Query(ctx, text, args...)
 		if err != nil {
 			return scriptAnswer{Value: err.Error()}

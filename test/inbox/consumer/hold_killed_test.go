@@ -57,8 +57,8 @@ func (s *steps) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 	return context.WithValue(ctx, stepKey{}, data.SQL)
 }
 
-// commit begins the statement that commits an event, with the proof of its claim.
-const commit = "SELECT CAST("
+// commit is the statement that commits an event.
+const commit = "commit"
 
 func (s *steps) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
 	if sql, _ := ctx.Value(stepKey{}).(string); strings.HasPrefix(sql, commit) {
