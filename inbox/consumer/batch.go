@@ -23,7 +23,10 @@ const batchBytes = 1 << 20
 // collect adds steps that have been read ahead to the first one, as long as they fit. It returns the step that does
 // not.
 func (p *partition) collect(step fetched, ahead <-chan fetched) (b batch, left *fetched) {
-	b.next, b.ids = p.next, map[string]bool{}
+	most := min(len(ahead)+1, p.c.opts.Batch)
+	b = batch{
+		next: p.next, ids: make(map[string]bool, most), steps: make([]fetched, 0, most), records: make([]Message, 0, most),
+	}
 	for p.add(&b, step) {
 		select {
 		case next, ok := <-ahead:

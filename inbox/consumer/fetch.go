@@ -22,6 +22,7 @@ type fetcher struct {
 	topic     string
 	partition int
 	at        int64 // the offset to fetch from
+	last      int   // steps of the last answer
 }
 
 // fetched is one step of a fetcher: a record, offsets without a record to handle, or an error.
@@ -137,6 +138,8 @@ func (f *fetcher) scan(p *fetch.ResponsePartition) (steps []fetched, err error) 
 		return cmp.Compare(a.FirstOffset, b.FirstOffset)
 	})
 	listed, aborted, next := p.AbortedTransactions, map[int64]bool{}, f.at
+	steps = make([]fetched, 0, f.last)
+	defer func() { f.last = len(steps) }()
 	for _, set := range stream.Records {
 		var records protocol.RecordReader = set
 		base, handle := int64(-1), true

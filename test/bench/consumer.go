@@ -71,7 +71,7 @@ func consumers(ctx context.Context, args []string) error {
 	defer b.pool.Close()
 	fmt.Printf("%d events, %d partitions, batches of %d; PostgreSQL %s, Kafka %s, %s, %d cores\n\n", *events, partitions,
 		*most, b.postgres.Version(), kafkaVersion, runtime.Version(), runtime.NumCPU())
-	fmt.Println("| | events/s | own CPU µs an event | Postgres CPU µs an event |\n|---|---|---|---|")
+	fmt.Println("| CPU, µs an event | events/s | own | Postgres | Kafka |\n|---|---|---|---|---|")
 	for round := range *rounds {
 		for _, w := range consumerWays {
 			if !contains(w.name, *only) {
@@ -203,8 +203,8 @@ func (b *consumerBed) measure(ctx context.Context, w consumerWay, group string) 
 		return fmt.Errorf("%d of %d events were handled", n, want)
 	}
 	perEvent := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
-	fmt.Printf("| %s | %.0f | %.0f | %.0f |\n", w.name, float64(n)/took.Seconds(), perEvent(after.own-before.own),
-		perEvent(after.postgres-before.postgres))
+	fmt.Printf("| %s | %.0f | %.0f | %.0f | %.0f |\n", w.name, float64(n)/took.Seconds(), perEvent(after.own-before.own),
+		perEvent(after.postgres-before.postgres), perEvent(after.kafka-before.kafka))
 	return b.verify(ctx)
 }
 
@@ -222,14 +222,15 @@ func (b *consumerBed) verify(ctx context.Context) error {
 	return nil
 }
 
-// cpuUsage is what this process, and all of Postgres, have used.
-type cpuUsage struct{ own, postgres time.Duration }
+// cpuUsage is what this process and the servers have used.
+type cpuUsage struct{ own, postgres, kafka time.Duration }
 
 func (b *consumerBed) usage(ctx context.Context) (u cpuUsage, err error) {
 	var self syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
 		return u, err
 	}
+	u.kafka = kafkaCPU(b.kafka)
 	u.own = time.Duration(self.Utime.Nano() + self.Stime.Nano())
 	rows, err := b.conn.Query(ctx, "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
 	if err != nil {

@@ -185,10 +185,10 @@ func (b *topicsBed) pass(ctx context.Context, build string, n int, slot, deliver
 	if env != "" {
 		cmd.Env = append(cmd.Env, env)
 	}
-	before := b.brokerCPU()
+	before := kafkaCPU(b.kafka)
 	server := watchAsync(ctx, func(ctx context.Context) watched { return watchWalsender(ctx, b.conn, slot) })
 	p, err = b.relay(ctx, cmd, address)
-	p.server, p.broker = server(), b.brokerCPU()-before
+	p.server, p.broker = server(), kafkaCPU(b.kafka)-before
 	if err != nil {
 		return p, err
 	}
@@ -219,27 +219,15 @@ func (b *topicsBed) quiet(ctx context.Context) error {
 	settle()
 	const period = time.Second
 	for used := period; used > period/10; {
-		before := b.brokerCPU()
+		before := kafkaCPU(b.kafka)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(period):
 		}
-		used = b.brokerCPU() - before
+		used = kafkaCPU(b.kafka) - before
 	}
 	return nil
-}
-
-// brokerCPU is what all brokers have used so far.
-func (b *topicsBed) brokerCPU() (all time.Duration) {
-	for _, broker := range b.kafka.Brokers {
-		cpu, err := processCPU(broker.PID())
-		if err != nil {
-			return 0 // it has ended, which the pass reports
-		}
-		all += cpu
-	}
-	return all
 }
 
 // create makes the topics in requests of a hundred, and waits until the broker serves every partition. It names itself

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
 )
 
 // clockTicks is the unit of the times in /proc/PID/stat: USER_HZ, 100 on every Linux that Go runs on (proc(5)).
@@ -103,4 +105,16 @@ func processPeak(pid int) int64 {
 		return 0
 	}
 	return kB << 10
+}
+
+// kafkaCPU is what all brokers have used so far.
+func kafkaCPU(cluster *kafka.Cluster) (all time.Duration) {
+	for _, broker := range cluster.Brokers {
+		cpu, err := processCPU(broker.PID())
+		if err != nil {
+			return 0 // it has ended, which the pass reports
+		}
+		all += cpu
+	}
+	return all
 }
