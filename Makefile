@@ -57,7 +57,7 @@ gotest = $(GO) test $(1) $(2)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-table bench-floor bench-latency bench-topics lint vet imports links vuln fuzz fmt docs compose-check clean
+.PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-table bench-floor bench-latency bench-consumer bench-topics lint vet imports links vuln fuzz fmt docs compose-check clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -192,6 +192,9 @@ bench-table: ## put the tables of a run into README.md and docs/performance.md: 
 
 bench-floor: build ## a small load, a minute: fails where the connector is far slower than bare readers beside it
 	$(GO) run ./test/bench floor
+
+bench-consumer: ## inbox/consumer beside loops written by hand, over the same topic, ledger and servers
+	$(GO) run ./test/bench consumer $(BENCH_FLAGS)
 
 bench-topics: build ## the same rows to one topic and to a thousand topics of 12 partitions
 	$(GO) run ./test/bench topics $(BENCH_FLAGS)

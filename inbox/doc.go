@@ -38,11 +38,17 @@
 //
 // All instances of one consumer should use the same strategy. A mixture is safe, but then Advisory waits like Insert.
 //
+// # Batches
+//
+// HandleBatch handles several events in one transaction, with one statement for their claims. An error undoes all of
+// them, so a loop that uses it needs Handle, too; NewBatch of package inbox/consumer is such a loop.
+//
 // # The handler's duties
 //
 //  1. Write only through the tx that the handler gets. Writes elsewhere (HTTP, another database, Kafka) are not undone
 //     when the transaction is rolled back; see Forward.
 //  2. Leave the end of the transaction to Handle, which refuses Commit and Rollback of that tx.
+//     What is run on its Conn is not seen, so Handle asks the server whether the transaction is the same.
 //  3. Expect to be called again: after a serialization failure or a deadlock the whole transaction is repeated.
 //  4. Return an error to have nothing written. The handler's own unique violations are its errors and are never
 //     mistaken for a duplicate.

@@ -35,6 +35,31 @@ func ExampleInbox_Handle() {
 	}
 }
 
+// Several events in one transaction: one statement claims them, and one message has their effects.
+func ExampleInbox_HandleBatch() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, "postgres://billing@127.0.0.1/billing")
+	if err != nil {
+		log.Fatal(err)
+	}
+	in, err := inbox.New(pool, inbox.Options{Consumer: "billing"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	events := []inbox.Event{{ID: "7d2c0f1e-9a53-4c55-8f0e-6a1a2b3c4d5e"}, {ID: "0c1f6a52-3b7e-4c19-9d0a-2f7f5a1b6c3d"}}
+	orders := []string{"42", "43"}
+	err = in.HandleBatch(ctx, events, func(ctx context.Context, tx pgx.Tx, fresh []int) error {
+		var b pgx.Batch
+		for _, i := range fresh {
+			b.Queue("INSERT INTO invoices (order_id) VALUES ($1)", orders[i])
+		}
+		return tx.SendBatch(ctx, &b).Close()
+	})
+	if err != nil && !errors.Is(err, inbox.ErrDuplicate) {
+		log.Print(err) // nothing was written: deliver them one by one
+	}
+}
+
 // The same with database/sql.
 func ExampleSQL_Handle() {
 	ctx := context.Background()

@@ -91,9 +91,10 @@ LIMIT $3 FOR UPDATE SKIP LOCKED))`,
 	}, nil
 }
 
-// idleLimit is how long the transaction may be idle, in milliseconds: until the context of the handler ends, and its end
-// can be sent. A handler that makes a call leaves it idle for so long, whatever the database's limit is; and a process
-// that is frozen, or whose host is lost, gives the claim up after that time. Without a deadline the session's limit stays.
+// idleLimit is how long the transaction may be idle, in milliseconds: until the context of the handler ends, and its
+// end can be sent. A handler that makes a call leaves it idle for so long, whatever the database's limit is; and a
+// process that is frozen, or whose host is lost, gives the claim up after that time. Without a deadline the session's
+// limit stays.
 func idleLimit(ctx context.Context) (ms string, ok bool) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

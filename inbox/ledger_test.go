@@ -57,7 +57,8 @@ func TestThePageOfTheLedger(t *testing.T) {
 	schema, err := Schema(Options{})
 	require.NoError(t, err)
 	for _, statement := range []string{
-		schema, transactionID, lockStatement, l.insert, l.each, l.states, l.complete, l.state, l.reserve, l.confirm, l.release, l.prune,
+		schema, transactionID, lockStatement, l.insert, l.each, l.states, l.complete, l.state, l.reserve,
+		l.confirm, l.release, l.prune,
 	} {
 		require.Contains(t, string(b), "\n"+strings.TrimSuffix(strings.TrimSpace(statement), ";")+";\n")
 	}
@@ -65,7 +66,8 @@ func TestThePageOfTheLedger(t *testing.T) {
 
 func TestWhatMayEndATransaction(t *testing.T) {
 	for _, text := range []string{
-		"COMMIT", "rollback and chain", " \t\n\vEnd;", "/* a */ abort", "-- a\nROLLBACK", "-- a\rcommit", "SELECT 1;END",
+		"COMMIT", "rollback and chain", " \t\n\vEnd;", "/* a */ abort", "-- a\nROLLBACK", "-- a\rcommit",
+		"SELECT 1;END",
 		"SELECT 1; ; /* / */ commit and chain", "prepare transaction 'a'", "a_prepared_statement", "SAVEPOINT a",
 		"rollback/* a */and chain", "/*/**/*/commit;",
 	} {
@@ -73,7 +75,8 @@ func TestWhatMayEndATransaction(t *testing.T) {
 	}
 	for _, text := range []string{
 		"SELECT 1", "INSERT INTO a VALUES ($1) ON CONFLICT DO NOTHING", "SELECT CASE WHEN a THEN b END FROM c",
-		"UPDATE a SET b = 'rollback' WHERE c = $1;", "SELECT a AS commit", "SELECT 1; SELECT 2", "  -- rollback\n SELECT 1",
+		"UPDATE a SET b = 'rollback' WHERE c = $1;", "SELECT a AS commit", "SELECT 1; SELECT 2",
+		"  -- rollback\n SELECT 1",
 	} {
 		require.False(t, mayEnd(text), text)
 	}

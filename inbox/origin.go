@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -23,6 +24,8 @@ func ofLedger(err error) error {
 	switch state := sqlState(err); {
 	case strings.HasPrefix(state, "22"), strings.HasPrefix(state, "23"), state == failedTransaction:
 		return err
+	case state == "42P01":
+		err = fmt.Errorf("%w; inbox.Schema returns the SQL that makes the table", err)
 	}
 	return ledgerError{err}
 }

@@ -9,14 +9,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// transactionID identifies the transaction, by the id that Postgres gives it when it first writes, as the claim does. It
-// changes when a handler ends the transaction by COMMIT, ROLLBACK or one of them AND CHAIN, after which the session looks
-// as before: in a transaction.
+// transactionID identifies the transaction, by the id that Postgres gives it when it first writes, as the claim does.
+// It changes when a handler ends the transaction by COMMIT, ROLLBACK or one of them AND CHAIN, after which the session
+// looks as before: in a transaction.
 const transactionID = `SELECT coalesce(pg_catalog.pg_current_xact_id_if_assigned()::text, '')`
 
-// handlerTx is the transaction that a handler gets. It refuses to end, and finds out that a handler has ended it by SQL.
-// Only a statement of that name can do that (docs, PL/pgSQL, Transaction Management: no function can, and no
-// procedure that is called in a transaction block), so the server is not asked before there is one. The handler may use savepoints (Begin).
+// handlerTx is the transaction that a handler gets. It refuses to end, and finds out that a handler has ended it by
+// SQL. Only a statement of that name can do that (docs, PL/pgSQL, Transaction Management: no function can, and no
+// procedure that is called in a transaction block), so the server is not asked before there is one. The handler may use
+// savepoints (Begin).
 type handlerTx struct {
 	pgx.Tx
 	*claimed
@@ -96,8 +97,8 @@ func (c *claimed) before(text string) {
 	}
 }
 
-// ask has no answer in a transaction that has failed. Then the statement that follows can only end it: a savepoint to go
-// back to was made by a statement before which it was asked.
+// ask has no answer in a transaction that has failed. Then the statement that follows can only end it: a savepoint to
+// go back to was made by a statement before which it was asked.
 func (c *claimed) ask() {
 	if c.asked {
 		return

@@ -72,7 +72,8 @@ func (p *partition) try(work, over context.Context, m Message) (attempts int, er
 		m.Attempt = attempts + 1
 		p.begins(m, before)
 		began := time.Now()
-		err := p.c.call(work, []Message{m}, max(o.Budget-spent, o.Budget/10)) // enough for a claim, whose failure does not count
+		limit := max(o.Budget-spent, o.Budget/10) // enough for a claim, whose failure does not count
+		err := p.c.call(work, []Message{m}, limit)
 		before = err
 		took := time.Since(began)
 		pause := pauses.NextBackOff()
@@ -125,22 +126,16 @@ func (p *partition) unhealthy(work context.Context, m Message, cause error) bool
 	return true
 }
 
-// call makes one attempt. Of a batch each record has its own trace, and none is the context of the handler.
+// call makes one attempt.
 func (c *Consumer) call(ctx context.Context, ms []Message, limit time.Duration) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if c.opts.Start != nil {
-		all := ctx
-		for _, m := range ms {
-			of, ended := c.opts.Start(all, m)
-			if ended != nil {
-				defer func() { ended(err) }()
-			}
-			if len(ms) == 1 {
-				ctx = of
-			}
+	ctx, ended := c.start(ctx, ms)
+	defer func() {
+		for _, end := range ended {
+			end(err)
 		}
-	}
+	}()
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
@@ -149,6 +144,23 @@ func (c *Consumer) call(ctx context.Context, ms []Message, limit time.Duration) 
 		}
 	}()
 	return c.handle(ctx, ms)
+}
+
+// start calls the hook for each record. Of a batch each has its own trace, and none is the context of the handler.
+func (c *Consumer) start(ctx context.Context, ms []Message) (of context.Context, ended []func(error)) {
+	if c.opts.Start == nil {
+		return ctx, nil
+	}
+	for _, m := range ms {
+		one, end := c.opts.Start(ctx, m)
+		if end != nil {
+			ended = append(ended, end)
+		}
+		if of = ctx; len(ms) == 1 {
+			of = one
+		}
+	}
+	return of, ended
 }
 
 // logger returns the logger with the fields that identify a message.

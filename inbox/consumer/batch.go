@@ -25,7 +25,8 @@ const batchBytes = 1 << 20
 func (p *partition) collect(step fetched, ahead <-chan fetched) (b batch, left *fetched) {
 	most := min(len(ahead)+1, p.c.opts.Batch)
 	b = batch{
-		next: p.next, ids: make(map[string]bool, most), steps: make([]fetched, 0, most), records: make([]Message, 0, most),
+		steps: make([]fetched, 0, most), records: make([]Message, 0, most), ids: make(map[string]bool, most),
+		next: p.next,
 	}
 	for p.add(&b, step) {
 		select {
@@ -41,9 +42,9 @@ func (p *partition) collect(step fetched, ahead <-chan fetched) (b batch, left *
 	return b, &step
 }
 
-// add adds a step to the batch. It returns false for one that ends the batch: a record that is looked at alone, or after
-// a gap, or that would make the batch too large, and a repeat, which the ledger or the memory of recent ids knows after
-// the batch.
+// add adds a step to the batch. It returns false for one that ends the batch: a record that is looked at alone, or
+// after a gap, or that would make the batch too large, and a repeat, which the ledger or the memory of recent ids knows
+// after the batch.
 func (p *partition) add(b *batch, step fetched) bool {
 	if step.err != nil {
 		return false

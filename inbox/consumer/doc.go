@@ -20,13 +20,19 @@
 // it. A handler for which that matters checks versions in its own tables, or sets Options.HoldKeys: then the events of
 // a key wait, as letters, for an open letter of the key.
 //
+// # Batches
+//
+// NewBatch gives its handler the records that wait in a partition together, in one transaction with BatchInTx. While
+// the group keeps up, that is one record at a time; while it is behind, it is several times faster. After an error the
+// records of the batch are handled one by one, so what happens to a record is the same as with New.
+//
 // # Offsets
 //
-// An offset is committed after its record was handled, never before, and by the generation of the group in which the
-// partition was assigned. The broker refuses the commits of an earlier generation. When the group is rebalanced or
-// Run's context ends, a running handler has Options.Drain to finish. Then its context ends, nothing is committed for
-// the record, and the next owner of the partition starts with it. A record that is delivered again is recognized by its
-// id.
+// Offsets are committed at once, but at most ten times a second. An offset is committed after its record was handled,
+// never before, and by the generation of the group in which the partition was assigned. The broker refuses the commits
+// of an earlier generation. When the group is rebalanced or Run's context ends, a running handler has Options.Drain to
+// finish. Then its context ends, nothing is committed for the record, and the next owner of the partition starts with
+// it. A record that is delivered again is recognized by its id.
 //
 // A partition whose next offset no longer exists, because the outage was longer than the retention, ends Run with a
 // *LostError. kafka-go's Reader alone would continue with the remaining records without an error.

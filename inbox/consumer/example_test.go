@@ -38,3 +38,32 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 }
+
+// The same for a handler of batches: several times faster while the group is behind.
+func ExampleNewBatch() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	pool, err := pgxpool.New(ctx, "postgres://billing@127.0.0.1/billing")
+	if err != nil {
+		log.Fatal(err)
+	}
+	in, err := inbox.New(pool, inbox.Options{Consumer: "billing"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := consumer.NewBatch(consumer.Options{
+		Brokers: []string{"127.0.0.1:9092"}, Group: "billing", Topics: []string{"order.events"},
+	}, consumer.BatchInTx(in, func(ctx context.Context, tx pgx.Tx, ms []consumer.Message) error {
+		var b pgx.Batch
+		for _, m := range ms {
+			b.Queue("INSERT INTO invoices (order_id, data) VALUES ($1, $2)", string(m.Key), m.Value)
+		}
+		return tx.SendBatch(ctx, &b).Close()
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := c.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}

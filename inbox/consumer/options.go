@@ -112,8 +112,8 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxPause = orDuration(o.MaxPause, 10*time.Second)
 	o.Drain = orDuration(o.Drain, 10*time.Second)
 	o.Stall = orDuration(o.Stall, 5*time.Minute)
-	if o.Attempts < 0 || o.Batch < 0 || o.Queue < 0 || o.HoldKeys < 0 || o.Budget < 0 || o.Pause < 0 || o.MaxPause < o.Pause ||
-		o.Drain < 0 || o.Stall < 0 {
+	if o.Attempts < 0 || o.Batch < 0 || o.Queue < 0 || o.HoldKeys < 0 || o.Budget < 0 || o.Pause < 0 ||
+		o.MaxPause < o.Pause || o.Drain < 0 || o.Stall < 0 {
 		return o, errors.New("consumer: numbers and durations must not be negative, nor MaxPause less than Pause")
 	}
 	if o.Drain >= rebalanceTimeout {

@@ -113,15 +113,16 @@ func (p *partition) read(work, over context.Context) error {
 func (p *partition) advance(
 	work, over context.Context, step fetched, ahead <-chan fetched,
 ) (left *fetched, err error) {
-	switch {
-	case over.Err() != nil:
+	if over.Err() != nil {
 		return nil, nil //nolint:nilerr // that the generation is over is not an error
+	}
+	switch {
 	case errors.Is(step.err, kafka.OffsetOutOfRange):
 		return nil, step.err
 	case step.err != nil:
 		p.c.opts.Logger.Warn("reading failed",
 			"topic", p.topic, "partition", p.id, "error", step.err.Error())
-		return nil, nil
+		return nil, nil //nolint:nilerr // the fetcher tries again
 	case !p.c.batches || p.next < 0:
 		return nil, p.handleStep(work, over, step)
 	}

@@ -69,8 +69,8 @@ func consumers(ctx context.Context, args []string) error {
 		return err
 	}
 	defer b.pool.Close()
-	fmt.Printf("%d events, %d partitions, batches of %d; PostgreSQL %s, Kafka %s, %s, %d cores\n\n", *events, partitions,
-		*most, b.postgres.Version(), kafkaVersion, runtime.Version(), runtime.NumCPU())
+	fmt.Printf("%d events, %d partitions, batches of %d; PostgreSQL %s, Kafka %s, %s, %d cores\n\n", *events,
+		partitions, *most, b.postgres.Version(), kafkaVersion, runtime.Version(), runtime.NumCPU())
 	fmt.Println("| CPU, µs an event | events/s | own | Postgres | Kafka |\n|---|---|---|---|---|")
 	for round := range *rounds {
 		for _, w := range consumerWays {
@@ -203,8 +203,8 @@ func (b *consumerBed) measure(ctx context.Context, w consumerWay, group string) 
 		return fmt.Errorf("%d of %d events were handled", n, want)
 	}
 	perEvent := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
-	fmt.Printf("| %s | %.0f | %.0f | %.0f | %.0f |\n", w.name, float64(n)/took.Seconds(), perEvent(after.own-before.own),
-		perEvent(after.postgres-before.postgres), perEvent(after.kafka-before.kafka))
+	fmt.Printf("| %s | %.0f | %.0f | %.0f | %.0f |\n", w.name, float64(n)/took.Seconds(),
+		perEvent(after.own-before.own), perEvent(after.postgres-before.postgres), perEvent(after.kafka-before.kafka))
 	return b.verify(ctx)
 }
 
@@ -216,8 +216,8 @@ func (b *consumerBed) verify(ctx context.Context) error {
 		return err
 	}
 	if effects != events || effects != claims || effects < b.handled.want {
-		return fmt.Errorf("%d effects of %d events with %d claims; %d events were to be handled", effects, events, claims,
-			b.handled.want)
+		return fmt.Errorf("%d effects of %d events with %d claims; %d events were to be handled",
+			effects, events, claims, b.handled.want)
 	}
 	return nil
 }

@@ -88,8 +88,8 @@ func (b *consumerBed) oursBatches(ctx context.Context, group string, together bo
 	})
 }
 
-// byHand is a loop as one writes it in an afternoon: a goroutine for each partition, which gets what was polled, handles
-// up to most records a call, and marks their offsets after it.
+// byHand is a loop as one writes it in an afternoon: a goroutine for each partition, which gets what was polled,
+// handles up to most records a call, and marks their offsets after it.
 func (b *consumerBed) byHand(
 	ctx context.Context, group string, most int, handle func(ctx context.Context, group string, rs []*kgo.Record) error,
 ) error {

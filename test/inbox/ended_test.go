@@ -110,10 +110,13 @@ func TestEachWayToEndATransaction(t *testing.T) {
 		return nil
 	}
 	type handler = func(ctx context.Context, tx pgx.Tx) error
+	statements := func(all ...string) handler {
+		return func(ctx context.Context, tx pgx.Tx) error { return run(ctx, tx, all...) }
+	}
 	for name, handle := range map[string]handler{
-		"two statements": func(ctx context.Context, tx pgx.Tx) error { return run(ctx, tx, "ROLLBACK", "BEGIN") },
-		"one message":    func(ctx context.Context, tx pgx.Tx) error { return run(ctx, tx, "SELECT 1; ROLLBACK; BEGIN") },
-		"a comment":      func(ctx context.Context, tx pgx.Tx) error { return run(ctx, tx, "/* a */ COMMIT AND CHAIN") },
+		"two statements": statements("ROLLBACK", "BEGIN"),
+		"one message":    statements("SELECT 1; ROLLBACK; BEGIN"),
+		"a comment":      statements("/* a */ COMMIT AND CHAIN"),
 		"a batch": func(ctx context.Context, tx pgx.Tx) error {
 			var batch pgx.Batch
 			batch.Queue("SELECT 1")
@@ -133,7 +136,9 @@ func TestEachWayToEndATransaction(t *testing.T) {
 			return err
 		},
 		"a savepoint": func(ctx context.Context, tx pgx.Tx) error {
-			return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { return run(ctx, tx, "COMMIT AND CHAIN", "SAVEPOINT sp_1") })
+			return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+				return run(ctx, tx, "COMMIT AND CHAIN", "SAVEPOINT sp_1")
+			})
 		},
 		"a prepared statement": func(ctx context.Context, tx pgx.Tx) error {
 			if _, err := tx.Prepare(ctx, "over", "ROLLBACK AND CHAIN"); err != nil {
@@ -174,8 +179,8 @@ func TestEachWayToEndATransaction(t *testing.T) {
 			require.NotNil(t, tx.Conn().TypeMap())
 			return rows.Err()
 		},
-		"a word":        func(ctx context.Context, tx pgx.Tx) error { return run(ctx, tx, "SELECT CASE WHEN true\nTHEN 1\nEND") },
-		"a CALL of DDL": func(ctx context.Context, tx pgx.Tx) error { return run(ctx, tx, "DO $$ BEGIN PERFORM 1; END $$") },
+		"a word":        statements("SELECT CASE WHEN true\nTHEN 1\nEND"),
+		"a CALL of DDL": statements("DO $$ BEGIN PERFORM 1; END $$"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, in.Handle(t.Context(), inbox.Event{ID: name}, handle))

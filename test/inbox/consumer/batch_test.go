@@ -131,7 +131,8 @@ func TestABadRecordInABatch(t *testing.T) {
 				}))
 			b.awaitCommitted(t, 100)
 			var handled []string
-			require.NoError(t, pool.QueryRow(t.Context(), "SELECT array_agg(id ORDER BY n) FROM effects").Scan(&handled))
+			row := pool.QueryRow(t.Context(), "SELECT array_agg(id ORDER BY n) FROM effects")
+			require.NoError(t, row.Scan(&handled))
 			var want []string
 			for i := range 100 {
 				if i != 42 {

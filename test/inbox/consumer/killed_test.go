@@ -147,8 +147,9 @@ func (b *bed) forget(t *testing.T) {
 	}
 }
 
-// A consumer process is killed with SIGKILL before and after each statement of an event, or of a batch of two, and after
-// its offset was committed. The next process handles what the first one did not: one effect for each event, in order.
+// A consumer process is killed with SIGKILL before and after each statement of an event, or of a batch of two, and
+// after its offset was committed. The next process handles what the first one did not: one effect for each event, in
+// order.
 func TestKilledConsumerProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs Postgres")

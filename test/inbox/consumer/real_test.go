@@ -15,10 +15,11 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
-	sink "github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	sinkkafka "github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/retry"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
@@ -204,7 +205,7 @@ func TestRealHeldKey(t *testing.T) {
 	put("e4")
 	n, err := retry.Run(t.Context(), retry.Options{
 		Topic: name + ".DLT", Timeout: 20 * time.Second, Progress: silent{},
-		Kafka: kafka.Config{Cluster: wire.Cluster{Brokers: cluster.Addrs()}},
+		Kafka: sinkkafka.Config{Cluster: wire.Cluster{Brokers: cluster.Addrs()}},
 	}, done(t))
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
