@@ -52,7 +52,7 @@ func (in *Inbox) Handle(ctx context.Context, e Event, handle func(ctx context.Co
 }
 
 // HandleBatch is Handle for several events in one transaction, with one statement for their claims. handle gets the
-// indexes of those that it has to handle, in the order of events: without the ones that were handled before, and
+// indexes of the events that it has to handle, in their order: without events that were handled before, and
 // without a second one of the same id.
 //
 // It returns nil if events have been handled now and the others were before, ErrDuplicate if all were before (handle

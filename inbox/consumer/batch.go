@@ -17,7 +17,7 @@ type batch struct {
 	next    int64
 }
 
-// batchBytes is the size of values at which a batch gets no further record: it would be no faster with more.
+// batchBytes is the size of values at which a batch gets no further record: more would not be faster.
 const batchBytes = 1 << 20
 
 // collect adds steps that have been read ahead to the first one, as long as they fit. It returns the step that does

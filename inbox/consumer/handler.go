@@ -26,7 +26,7 @@ type Handler func(ctx context.Context, m Message) error
 // the record that is the cause is tried again or dead-lettered.
 type BatchHandler func(ctx context.Context, ms []Message) error
 
-// BatchInTx returns a BatchHandler that handles each event once, those of a batch in one transaction. handle gets the
+// BatchInTx returns a BatchHandler that handles each event once, and a batch in one transaction. handle gets the
 // records whose events were not handled before. It is fastest if it sends its statements together (tx.SendBatch).
 func BatchInTx(in *inbox.Inbox, handle func(ctx context.Context, tx pgx.Tx, ms []Message) error) BatchHandler {
 	return func(ctx context.Context, ms []Message) error {

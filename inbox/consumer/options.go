@@ -74,7 +74,7 @@ type Options struct {
 	// Recent is the number of ids that are remembered per partition of the records that were handled without an inbox.
 	// Default: 4096. Negative: none.
 	Recent int
-	// Batch is how many records the handler of NewBatch gets at most. It gets those that have been read, and does not
+	// Batch is how many records the handler of NewBatch gets at most. It gets records that have been read, and does not
 	// wait for more: one at a time while the group keeps up, and full batches while it is behind. A record that has to
 	// be looked at alone is not in a batch: one without an id, and with HoldKeys one whose key is held. Default: 200.
 	Batch int

@@ -95,7 +95,7 @@ func TestAHiddenFailureIsTheHandlers(t *testing.T) {
 }
 
 // Whatever way a handler ends its transaction and leaves a session in a transaction again, that is found out. What only
-// looks like it is no error.
+// looks like it is not an error.
 func TestEachWayToEndATransaction(t *testing.T) {
 	b := newBed(t)
 	b.Exec(t, "CREATE TABLE late (n int)")

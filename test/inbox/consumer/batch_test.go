@@ -80,8 +80,8 @@ func TestBatchesOfWhatWaits(t *testing.T) {
 	}
 }
 
-// Of a batch that fails each record is handled alone: the one that is the cause is tried again as often as it may be,
-// and becomes a letter, and the others have their effect once, in order.
+// Of a batch that fails each record is handled alone. The record that is the cause is tried again as often as it may
+// be, and becomes a letter, and the others have their effect once, in order.
 func TestABadRecordInABatch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs Postgres")
