@@ -35,12 +35,18 @@ func TestHandledMeansDurable(t *testing.T) {
 			require.NoError(t, in.Handle(t.Context(), inbox.Event{ID: was}, func(ctx context.Context, tx pgx.Tx) error {
 				return note(ctx, tx, was)
 			}))
-			var got, after string
-			require.NoError(t, pool.QueryRow(t.Context(),
-				"SELECT setting, current_setting('synchronous_commit') FROM settings WHERE event = $1", was).
-				Scan(&got, &after))
-			require.Equal(t, want, got)
-			require.Equal(t, was, after, "for this transaction only")
+			batch := []inbox.Event{{ID: was}, {ID: was + " in a batch"}}
+			require.NoError(t, in.HandleBatch(t.Context(), batch, func(ctx context.Context, tx pgx.Tx, _ []int) error {
+				return note(ctx, tx, batch[1].ID)
+			}))
+			for _, e := range batch {
+				var got, after string
+				require.NoError(t, pool.QueryRow(t.Context(),
+					"SELECT setting, current_setting('synchronous_commit') FROM settings WHERE event = $1", e.ID).
+					Scan(&got, &after))
+				require.Equal(t, want, got)
+				require.Equal(t, was, after, "for this transaction only")
+			}
 		}
 	})
 }
