@@ -27,8 +27,9 @@ func (a *app) migratePollingCommand() *cobra.Command {
 		Use:   "polling",
 		Short: "Switch from a relay that polls the outbox to the write-ahead log",
 		Long: `polling makes publication and slot, and lists in the slot's own snapshot the rows that are committed
-and not published. run then publishes those first and goes on with the log. Writers are not stopped, nothing is
-missing and nothing comes twice.
+and not published. run then publishes those first and goes on with the log. Writers are not stopped, and nothing is
+missing. Nothing comes twice either, unless a relay is frozen or cut off meanwhile: what it had in flight comes when it
+wakes up, perhaps after newer events of the same key, so end such a process before you start run.
 
 It takes the configuration that run is to have, with postgres.snapshot: initial. Where cdc-outbox itself polls, its
 relays may run meanwhile: they are held at their lanes, and retired when the list is written, by renaming the column
