@@ -60,6 +60,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer state.close()
 	p := &publisher{
 		Pace: o.Pace, run: state.Run, router: o.Router, unplaced: o.Unplaced, began: time.Now(), rows: state.Rows,
 		topics: map[string]*Topic{},

@@ -32,15 +32,61 @@ type State struct {
 	Absent   int64  `json:"absent,omitempty"`   // events that no table has any more
 
 	path    string
+	lock    *os.File
 	refused int64 // rows that could not be published, of this part of the run
 }
 
-// openState reads the state of an interrupted run, or begins one.
+// openState reads the state of an interrupted run, or begins one. Until close no other process of this machine can.
 func openState(o *Options) (*State, error) {
 	s := &State{Run: o.Run, Options: o.Choice, path: o.Resume}
 	if s.path == "" {
 		return s, nil
 	}
+	lock, err := lockState(s.path)
+	if err != nil {
+		return nil, err
+	}
+	s.lock = lock
+	opened, err := s.read(o)
+	if err != nil {
+		s.close()
+	}
+	return opened, err
+}
+
+var errLocked = errors.New("another process runs with this file")
+
+// lockState keeps a second process away from the file: it would publish the same rows once more. The lock is a file
+// beside it, because save replaces the file.
+func lockState(path string) (*os.File, error) {
+	lock, err := lockFile(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".lock"))
+	switch {
+	case errors.Is(err, errLocked):
+		return nil, &fault.Error{
+			Kind: fault.Operator, Object: "--resume " + path, Err: err,
+			Next: "Wait until it has ended, or end it; the same command goes on from there.",
+		}
+	case err != nil:
+		return nil, &fault.Error{
+			Kind: fault.Operator, Object: "--resume", Err: fmt.Errorf("the state cannot be locked: %w", err),
+		}
+	}
+	return lock, nil
+}
+
+// close lets other processes have the state. The lock's file stays, because another process may have opened it already;
+// it is removed with the last run.
+func (s *State) close() {
+	if s.lock == nil {
+		return
+	}
+	if s.Done {
+		_ = os.Remove(s.lock.Name())
+	}
+	_ = s.lock.Close()
+}
+
+func (s *State) read(o *Options) (*State, error) {
 	text, err := os.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, s.save() // that the file cannot be written is better known now
@@ -68,7 +114,7 @@ func openState(o *Options) (*State, error) {
 			"give the same flags as then, or another file",
 		)
 	}
-	was.path = s.path
+	was.path, was.lock = s.path, s.lock
 	return &was, nil
 }
 
