@@ -35,8 +35,8 @@ func (a *app) repairCommand() *cobra.Command {
 		Long: `repair makes records of the rows in the outbox tables as the connector does, looks in their topics for
 records with the same id, and publishes the records that no topic has, as replay does: with a producer of its own, at
 a limited rate, with a header "replayed" that holds the run's id, after newer events. Their position lies just before
-the end of the log as of then. The connector has to run meanwhile; repair waits until it has caught up, so that
-nothing in flight counts as missing. It takes SELECT on the tables.
+the end of the log as of then. The connector has to run meanwhile, and not to be paused; repair waits until it has
+caught up, so that nothing in flight counts as missing. It takes SELECT on the tables.
 
 Aborted transactions in a topic do not count. A topic that has begun to remove records does not tell what was never in
 it: then repair publishes nothing, and asks for --since, or for --yes-publish-twice. In a compacted topic a row is
@@ -133,6 +133,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 		Pace: o.Pace, Run: newRunID(), Since: since, Topics: o.topics, Twice: o.twice,
 		DSN: db.DSN, Admin: db.Admin, Kafka: producer, Router: route, Progress: a.progress(),
 		Letters: c.Router.DeadLetterTopic, HeaderID: wiring.DeadLetters(c).ID, Skipped: wiring.Decisions(c).Skipped,
+		Paused: wiring.Decisions(c).Paused,
 	})
 	if r == nil {
 		return err

@@ -165,3 +165,31 @@ func TestRepairLeavesOutWhatWasDecided(t *testing.T) {
 	require.Contains(t, r.stdout, `"dead_lettered": 1`, r.all())
 	require.Equal(t, 0, c.stop(syscall.SIGTERM))
 }
+
+// TestRepairOfAPausedRelay: what a paused relay has not published is not missing. A repair names the pause, and works
+// after the command that it prints.
+func TestRepairOfAPausedRelay(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testkit.Postgres(t), "orders.events")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	connector := start(t, b.env)
+	connector.awaitReady(200)
+	b.db.Exec(t, insertOrders)
+	b.records("orders.events", 20)
+	require.Equal(t, 0, invoke(t, b.env, "pause", "--reason", "maintenance").code)
+	connector.awaitAnswer("/readyz", "paused by")
+	b.db.Exec(t, insertOrders)
+	r := invoke(t, b.env, "repair")
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stderr, "it is paused")
+	require.Contains(t, r.stderr, "maintenance")
+	require.Contains(t, r.stderr, "cdc-outbox resume --reason")
+	r = invoke(t, b.env, "repair", "--dry-run")
+	require.Equal(t, 0, r.code, r.all())
+
+	require.Equal(t, 0, invoke(t, b.env, "resume", "--reason", "…").code)
+	b.records("orders.events", 40)
+	r = invoke(t, b.env, "repair")
+	require.Equal(t, 0, r.code, r.all())
+	require.Len(t, b.records("orders.events", 40), 40)
+}

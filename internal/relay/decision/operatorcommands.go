@@ -159,6 +159,27 @@ func (d Desk) Skipped(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
+// Paused returns the pause in effect, as a line for people; empty: there is none.
+func (d Desk) Paused(ctx context.Context) (line string, err error) {
+	if d.Table.Name.Name == "" {
+		return "", nil
+	}
+	err = d.with(ctx, func(conn *pgx.Conn) error {
+		rows, err := d.Table.open(ctx, conn, nil)
+		if err != nil {
+			return err
+		}
+		if now := Plan(rows, View{}).Pause; now != nil {
+			line = now.Line()
+		}
+		return nil
+	})
+	if errors.Is(err, errAbsent) {
+		return "", nil
+	}
+	return line, err
+}
+
 func (d Desk) with(ctx context.Context, do func(*pgx.Conn) error) error {
 	object := "table " + d.Table.Name.String()
 	if d.Table.Name.Name == "" {

@@ -18,6 +18,9 @@ import (
 // caughtUpLimit is how long a repair waits for the connector, so that records in flight do not count as missing.
 const caughtUpLimit = 2 * time.Minute
 
+// pausedLimit is the same for a connector that is paused.
+const pausedLimit = 3 * time.Second
+
 // startLimit is how long a repair waits for a connector to read the slot. A remedy that ends in a repair is pasted at
 // once, and a connector that stays for an operator looks again within seconds.
 const startLimit = 20 * time.Second
@@ -33,6 +36,7 @@ type RepairOptions struct {
 	Letters  string                                  // the dead-letter topic; empty: there is none
 	HeaderID func([]byte) []byte                     // reads an id from its header; nil: the header is the id
 	Skipped  func(context.Context) ([]string, error) // ids of the events that operators have skipped
+	Paused   func(context.Context) (string, error)   // the pause in effect, for people; empty: none
 
 	DSN    string
 	Admin  setup.Config // at least one table
@@ -180,10 +184,25 @@ func (r *repair) awaitConnector(ctx context.Context) error {
 	if r.o.DryRun {
 		start = 0
 	}
-	done, err := setup.AwaitCaughtUp(ctx, r.o.DSN, r.o.Admin, caughtUpLimit, start)
-	stop()
+	defer stop()
+	paused, err := r.o.Paused(ctx)
+	if err != nil {
+		return err
+	}
+	limit := caughtUpLimit
+	if paused != "" {
+		limit = pausedLimit // it has caught up, or does not before it is resumed
+	}
+	done, err := setup.AwaitCaughtUp(ctx, r.o.DSN, r.o.Admin, limit, start)
 	if err != nil || done {
 		return err
+	}
+	if paused != "" && !r.o.DryRun {
+		return (&fault.Error{
+			Kind: fault.Operator, Object: "connector",
+			Err: errors.New("it is paused, so what is missing cannot be distinguished from what it is still going to " +
+				"publish: " + paused),
+		}).With(fault.Do("Resume it, then run repair again.", "cdc-outbox resume --reason '…'"))
 	}
 	if r.o.DryRun {
 		r.o.Progress.Say(
