@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lockFile locks a file, which it makes, for as long as it is open or this process lives (flock(2)). It returns errLocked
-// if another process has locked it.
+// lockFile locks a file, which it makes, for as long as it is open or this process lives (flock(2)). It returns
+// errLocked if another process has locked it.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
