@@ -108,7 +108,8 @@ func TestModel(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				if testing.Short() {
-					sc.faults = min(sc.faults, 4-len(sc.actors)) // of all of them the search takes seconds
+					// Of all of them the search takes seconds.
+					sc.faults = min(sc.faults, 5-len(sc.actors)-len(sc.events))
 				}
 				s := &search{sc: sc, mutant: &mutant{}}
 				began := time.Now()

@@ -26,8 +26,8 @@ type retryFlags struct {
 
 // check refuses flags that choose no letters, or choose in two ways.
 func (o *retryFlags) check(args []string) error {
-	if o.all && (len(args) > 0 || len(o.Reasons) > 0) || len(args) > 0 && !o.IsEmpty() {
-		return fault.Usage("letters are chosen by ids, by --reason or by --all", "name one of the three")
+	if o.all && (len(args) > 0 || len(o.Reasons) > 0) {
+		return fault.Usage("--all chooses every open letter, and an id or --reason fewer", "leave one of them out")
 	}
 	if !o.all && len(args) == 0 && o.IsEmpty() {
 		return fault.Usage("no letter is chosen", "name letters by id or position, or choose by --reason or --all")
@@ -49,9 +49,9 @@ func (a *app) deadLetterRetryCommand(in *string) *cobra.Command {
 		Short: "Publish dead letters, corrected where they need it",
 		Long: `retry makes the record that a dead letter should have been, and publishes it to its topic, with the
 event's id and position and a header "retried". Letters are named by id or position, or chosen by --all or --reason;
-they go in the order of their positions. A row is routed as the present configuration says, after the corrections:
---topic, --key, --set and --null apply to every chosen letter. What a letter does not hold is read from the outbox
-table, where the row may have changed since.
+--group, --source and --older-than leave out what does not match. They go in the order of their positions. A row is
+routed as the present configuration says, after the corrections: --topic, --key, --set and --null apply to every
+chosen letter. What a letter does not hold is read from the outbox table, where the row may have changed since.
 
 The letter of a consumer (--in TOPIC.DLT) goes to the topic and partition where its record was, in the order that the
 records had there; with --key to the partition of that key; or with --from-table as the outbox table has the event.

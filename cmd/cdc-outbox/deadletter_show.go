@@ -30,7 +30,7 @@ wrote, its payload, key, headers and columns, may be confidential and is shown o
 				return err
 			}
 			defer b.Close()
-			e, err := b.Find(args[0])
+			e, err := b.Find(args[0], &deadletter.Filter{})
 			if err != nil {
 				return err
 			}

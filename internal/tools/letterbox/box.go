@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
@@ -158,30 +159,48 @@ func recordOf(m *reader.Message) *deadletter.Record {
 	}
 }
 
-// Find returns the letters that an argument names, by id or position.
-func (b *Box) Find(name string) (*deadletter.Entry, error) {
+// Find returns the letter that an argument names, by id or position, of those that the filter chooses.
+func (b *Box) Find(name string, f *deadletter.Filter) (*deadletter.Entry, error) {
 	var found []*deadletter.Entry
+	now, others := time.Now(), 0
 	for _, e := range b.Entries() {
-		if e.Position == name || e.ID == name && name != "" {
+		switch {
+		case e.Position != name && (e.ID != name || name == ""):
+		case f.Chooses(e, now):
 			found = append(found, e)
+		default:
+			others++
 		}
 	}
 	switch len(found) {
 	case 1:
 		return found[0], nil
 	case 0:
+		if others > 0 {
+			return nil, fault.Usage(
+				"the dead letter of "+fault.Printable(name)+" is not one that --group, --reason, --source and "+
+					"--older-than choose", "leave these flags out, or see dead-letter list",
+			)
+		}
 		return nil, fault.Usage(
 			"no dead letter has the id or position "+fault.Printable(name),
 			"cdc-outbox dead-letter list shows which there are",
 		)
-	default:
-		var at []string
-		for _, e := range found {
-			at = append(at, e.Position)
-		}
-		return nil, fault.Usage(
-			fmt.Sprintf("%d dead letters have the id %s", len(found), fault.Printable(name)),
-			"name one by its position: "+strings.Join(at, ", "),
-		)
 	}
+	return nil, severalLetters(name, found)
+}
+
+// severalLetters says how to name one of them. Two groups may have a letter of one record, at one position.
+func severalLetters(name string, found []*deadletter.Entry) error {
+	var at, groups []string
+	for _, e := range found {
+		at, groups = append(at, e.Position), append(groups, e.Group)
+	}
+	slices.Sort(at)
+	next := "name one by its position: " + strings.Join(at, ", ")
+	if len(slices.Compact(slices.Clone(at))) < len(found) {
+		slices.Sort(groups)
+		next = "choose with --group: " + strings.Join(slices.Compact(groups), ", ")
+	}
+	return fault.Usage(fmt.Sprintf("%d dead letters have the id or position %s", len(found), fault.Printable(name)), next)
 }

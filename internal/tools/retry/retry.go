@@ -132,7 +132,7 @@ func choose(b *letterbox.Box, o *Options) ([]*Letter, error) {
 		}
 	}
 	for _, name := range o.Names {
-		e, err := b.Find(name)
+		e, err := b.Find(name, &o.Filter)
 		if err != nil {
 			return nil, err
 		}

@@ -151,3 +151,41 @@ func TestConsumersLettersAreRetried(t *testing.T) {
 	require.Eventually(t, func() bool { return value(t, registry, "cdc_outbox_inbox_open_dead_letters") == 0 },
 		30*time.Second, 10*time.Millisecond)
 }
+
+// Two groups may have a letter of one event, at one position. --group says whose is meant.
+func TestLettersOfTwoGroups(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, 1)
+	b.produce(t, record("k", "e1"))
+	for _, group := range []string{"billing", "mail"} {
+		opts := b.options()
+		opts.Group = group
+		start(t, opts, func(context.Context, consumer.Message) error { return consumer.Permanent(errBad) })
+	}
+	require.Eventually(t, func() bool { return len(b.entries(t)) == 2 }, 60*time.Second, 20*time.Millisecond)
+	for _, name := range []string{"e1", b.entries(t)[0].Position} {
+		o := b.letterOptions(deadletter.Filter{})
+		o.Names = []string{name}
+		_, err := retry.Dismiss(t.Context(), o, done(t))
+		require.ErrorContains(t, err, "2 dead letters have the id or position "+name)
+		require.ErrorContains(t, err, "--group: billing, mail")
+		o.Group = "shipping"
+		_, err = retry.Dismiss(t.Context(), o, done(t))
+		require.ErrorContains(t, err, "is not one that --group")
+	}
+	for left, group := range []string{"mail", "billing"} {
+		o := b.letterOptions(deadletter.Filter{Group: group})
+		o.Names = []string{"e1"}
+		n, err := retry.Dismiss(t.Context(), o, done(t))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		open := 0
+		for _, e := range b.entries(t) {
+			if e.State == deadletter.Open {
+				open++
+				require.NotEqual(t, group, e.Group)
+			}
+		}
+		require.Equal(t, 1-left, open)
+	}
+}
