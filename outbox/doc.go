@@ -27,6 +27,10 @@
 // can run at the same time, lock the aggregate's row first (SELECT ... FOR UPDATE, or an UPDATE of it). Without the
 // lock they can commit in either order, whatever their events say.
 //
+// # Tests
+//
+// Package outbox/outboxtest shows a test which events a transaction has written, before it commits.
+//
 // # Other languages
 //
 // An event is one row. Any language can insert it in its transaction:
