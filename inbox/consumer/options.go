@@ -76,8 +76,8 @@ type Options struct {
 	Recent int
 	// Batch is how many records the handler of NewBatch gets at most. It gets records that have been read, and does not
 	// wait for more: one at a time while the group keeps up, and full batches while it is behind. A record that has to
-	// be looked at alone is not in a batch: one without an id, and with HoldKeys one whose key is held. The batch has one
-	// Budget; choose a number that it suffices for. Default: 200.
+	// be looked at alone is not in a batch: one without an id, and with HoldKeys one whose key is held. The batch has
+	// one Budget; choose a number that it suffices for. Default: 200.
 	Batch int
 	// Queue is the number of records per partition that are read ahead. Default: 100, or twice Batch if that is more.
 	Queue int

@@ -61,7 +61,7 @@ func EventsSQL(ctx context.Context, tx *sql.Tx, opts outbox.Options) (events []o
 	return events, nil
 }
 
-// statement selects the rows that this session sees although their transaction is in progress: its own. Those of a
+// statement selects the rows that this session sees although their transaction is in progress: its own. The rows of a
 // savepoint have the id of a subtransaction, which is later than that of the transaction, so the distance to it, modulo
 // 2^32, is small. Rows with an id that is far from it are old, and are not asked about.
 func statement(opts outbox.Options) string {

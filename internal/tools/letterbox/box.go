@@ -159,7 +159,7 @@ func recordOf(m *reader.Message) *deadletter.Record {
 	}
 }
 
-// Find returns the letter that an argument names, by id or position, of those that the filter chooses.
+// Find returns the letter that an argument names, by id or position, if the filter chooses it.
 func (b *Box) Find(name string, f *deadletter.Filter) (*deadletter.Entry, error) {
 	var found []*deadletter.Entry
 	now, others := time.Now(), 0
@@ -202,5 +202,7 @@ func severalLetters(name string, found []*deadletter.Entry) error {
 		slices.Sort(groups)
 		next = "choose with --group: " + strings.Join(slices.Compact(groups), ", ")
 	}
-	return fault.Usage(fmt.Sprintf("%d dead letters have the id or position %s", len(found), fault.Printable(name)), next)
+	return fault.Usage(
+		fmt.Sprintf("%d dead letters have the id or position %s", len(found), fault.Printable(name)), next,
+	)
 }

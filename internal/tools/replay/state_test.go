@@ -11,8 +11,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
-// Bug (letters): Two processes with one file of `replay --resume` both ran. Cost: each row twice, and a state that was
-// behind what was published.
+// Bug (letters): Two processes with one file of `replay --resume` both ran. Cost: each row twice, and a state that
+// named fewer rows than were published.
 func TestTwoRunsDoNotShareAState(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("nothing is locked there")
