@@ -63,7 +63,7 @@ func TestBatchesOfWhatWaits(t *testing.T) {
 	b.produce(t, numbered(0, 1000)...)
 	var seen batches
 	opts := b.options()
-	opts.Batch = 64
+	opts.Batch = 4
 	stop := startBatch(t, opts, func(_ context.Context, ms []consumer.Message) error {
 		seen.add(ms)
 		return nil
@@ -72,7 +72,7 @@ func TestBatchesOfWhatWaits(t *testing.T) {
 	b.produce(t, record("k", "alone")) // does not wait for others
 	b.awaitCommitted(t, 1001)
 	require.NoError(t, stop())
-	require.Equal(t, 64, seen.largest())
+	require.Equal(t, 4, seen.largest())
 	all := slices.Concat(seen.get()...)
 	require.Len(t, all, 1001)
 	for i := range 1000 {
