@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,10 +96,8 @@ func (l *ledger) onceEach(ctx context.Context, s session, b *batch, handle func(
 func (l *ledger) claimEach(ctx context.Context, s session, b *batch) error {
 	ids, err := s.texts(ctx, l.each, l.opts.Consumer, b.ids, "COMPLETED", b.sources)
 	switch {
-	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%w, and the time to wait for it is over: %w", ErrContended, err)
 	case err != nil:
-		return ofLedger(fmt.Errorf("inbox: claim %d events: %w", len(b.firsts), err))
+		return ofClaim(ctx, fmt.Sprintf("%d events", len(b.firsts)), err)
 	case len(ids) == len(b.firsts):
 		b.fresh = b.firsts
 		return nil

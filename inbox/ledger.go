@@ -134,16 +134,21 @@ func (l *ledger) claim(ctx context.Context, s session, e Event) error {
 	}
 	inserted, err := s.exec(ctx, l.insert, l.opts.Consumer, e.ID, status, e.source())
 	switch {
-	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		// The claim waited for another delivery, or the database was slow. Reported as a failure of the event, the
-		// event would be dead-lettered.
-		return fmt.Errorf("%w, and the time to wait for it is over: %w", ErrContended, err)
 	case err != nil:
-		return ofLedger(fmt.Errorf("inbox: claim the event: %w", err))
+		return ofClaim(ctx, "the event", err)
 	case inserted == 1:
 		return nil
 	}
 	return l.found(ctx, s, e)
+}
+
+// ofClaim marks the error of a claim. At the end of the time the claim waited for another delivery, or the database was
+// slow. Reported as a failure of the event, the event would be dead-lettered.
+func ofClaim(ctx context.Context, what string, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w, and the time to wait for it is over: %w", ErrContended, err)
+	}
+	return ofLedger(fmt.Errorf("inbox: claim %s: %w", what, err))
 }
 
 // found returns the error for an event whose row exists. In Handle a row that is still PROCESSING does not belong to a

@@ -119,28 +119,29 @@ func (a *actor) handle(l *ledger, e Event) error {
 	ctx := context.Background()
 	return l.run(ctx, e, func() error {
 		return a.inTx(ctx, func(m *modelSession) error {
-			return l.once(ctx, a.world.mutant.session(m), e, func() error {
-				switch a.stop(stepHandle, "") {
-				case outcomeCut:
-					m.tx.end()
-					return errCut
-				case outcomeFail:
-					a.note("handler fails")
-					return errHandler
-				}
-				a.effect(m, e)
-				return nil
-			})
+			return l.once(ctx, a.world.mutant.session(m), e, func() error { return a.effects(m, e) })
 		})
 	})
 }
 
-func (a *actor) effect(m *modelSession, e Event) {
-	if a.world.mutant.effectOutside {
-		a.world.server.event(e.ID).effects++
-	} else {
-		m.tx.event(e.ID).effects++
+// effects is a handler that has one effect for each event.
+func (a *actor) effects(m *modelSession, events ...Event) error {
+	switch a.stop(stepHandle, "") {
+	case outcomeCut:
+		m.tx.end()
+		return errCut
+	case outcomeFail:
+		a.note("handler fails")
+		return errHandler
 	}
+	for _, e := range events {
+		if a.world.mutant.effectOutside {
+			a.world.server.event(e.ID).effects++
+		} else {
+			m.tx.event(e.ID).effects++
+		}
+	}
+	return nil
 }
 
 // handleBatch is Inbox.HandleBatch, with a handler that has one effect for each event.
@@ -149,18 +150,11 @@ func (a *actor) handleBatch(l *ledger, events []Event) error {
 	return l.runBatch(ctx, events, func(b *batch) error {
 		return a.inTx(ctx, func(m *modelSession) error {
 			return l.onceEach(ctx, a.world.mutant.session(m), b, func(fresh []int) error {
-				switch a.stop(stepHandle, "") {
-				case outcomeCut:
-					m.tx.end()
-					return errCut
-				case outcomeFail:
-					a.note("handler fails")
-					return errHandler
-				}
+				var claimed []Event
 				for _, i := range fresh {
-					a.effect(m, events[i])
+					claimed = append(claimed, events[i])
 				}
-				return nil
+				return a.effects(m, claimed...)
 			})
 		})
 	})

@@ -59,8 +59,7 @@ look for it.
 
 With --resume FILE the run's state is kept in the file; the same command goes on from there. What was in flight when
 it was killed, 500 rows at most, is published again. While a process runs with the file, a second one of the same
-machine ends at once. Without --until, rows from after the start are left to the
-connector.
+machine ends at once. Without --until, rows from after the start are left to the connector.
 
 Exit codes: 0 all is published, 1 it failed or was interrupted, 2 the command line is wrong, 3 something could not be
 published; what and why is said.`,

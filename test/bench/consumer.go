@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -33,15 +32,16 @@ type consumerBed struct {
 
 // handledEvents counts what a pass has handled.
 type handledEvents struct {
-	n, want int64
-	first   atomic.Int64 // Unix time in nanoseconds
-	all     chan struct{}
+	want  int64
+	n     atomic.Int64
+	first atomic.Int64 // Unix time in nanoseconds
+	all   chan struct{}
 }
 
 // add counts events whose transaction is committed, or is about to be.
 func (h *handledEvents) add(n int) {
 	h.first.CompareAndSwap(0, time.Now().UnixNano())
-	if atomic.AddInt64(&h.n, int64(n)) >= h.want {
+	if h.n.Add(int64(n)) >= h.want {
 		select {
 		case h.all <- struct{}{}:
 		default:
@@ -134,10 +134,10 @@ func (b *consumerBed) produce(ctx context.Context, topic string, events int) err
 		return err
 	}
 	defer client.Close()
-	failed := make(chan error, 1)
+	records := make([]*kgo.Record, events)
 	value := []byte(strings.Repeat("0123456789abcdef", 20))
 	for i := range events {
-		r := &kgo.Record{
+		records[i] = &kgo.Record{
 			Key: []byte("key-" + strconv.Itoa(i%aggregateIDs)), Value: value,
 			Headers: []kgo.RecordHeader{
 				{Key: "id", Value: fmt.Appendf(nil, "00000000-0000-4000-8000-%012x", i)},
@@ -145,24 +145,8 @@ func (b *consumerBed) produce(ctx context.Context, topic string, events int) err
 				{Key: "position", Value: fmt.Appendf(nil, "%016X-%08X", i, 0)},
 			},
 		}
-		client.Produce(ctx, r, func(_ *kgo.Record, err error) {
-			if err != nil {
-				select {
-				case failed <- err:
-				default:
-				}
-			}
-		})
 	}
-	if err := client.Flush(ctx); err != nil {
-		return err
-	}
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
-	}
+	return client.ProduceSync(ctx, records...).FirstErr()
 }
 
 // measure runs one way until it has handled all, and prints what it took.
@@ -191,7 +175,7 @@ func (b *consumerBed) measure(ctx context.Context, w consumerWay, group string) 
 	case <-b.handled.all:
 	case <-passing.Done():
 	}
-	n := atomic.LoadInt64(&b.handled.n)
+	n := b.handled.n.Load()
 	took := time.Since(time.Unix(0, b.handled.first.Load()))
 	after, err := b.usage(ctx)
 	stop()
@@ -238,7 +222,7 @@ func (b *consumerBed) usage(ctx context.Context) (u cpuUsage, err error) {
 	}
 	pids, err := pgx.CollectRows(rows, pgx.RowTo[int])
 	for _, pid := range pids {
-		if cpu, err := processCPU(pid); err == nil || !errors.Is(err, os.ErrNotExist) {
+		if cpu, err := processCPU(pid); err == nil { // otherwise it has ended
 			u.postgres += cpu
 		}
 	}

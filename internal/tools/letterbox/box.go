@@ -198,7 +198,7 @@ func severalLetters(name string, found []*deadletter.Entry) error {
 	}
 	slices.Sort(at)
 	next := "name one by its position: " + strings.Join(at, ", ")
-	if len(slices.Compact(slices.Clone(at))) < len(found) {
+	if len(slices.Compact(at)) < len(found) {
 		slices.Sort(groups)
 		next = "choose with --group: " + strings.Join(slices.Compact(groups), ", ")
 	}

@@ -197,19 +197,19 @@ func (r *repair) awaitConnector(ctx context.Context) error {
 	if err != nil || done {
 		return err
 	}
-	if paused != "" && !r.o.DryRun {
-		return (&fault.Error{
-			Kind: fault.Operator, Object: "connector",
-			Err: errors.New("it is paused, so what is missing cannot be distinguished from what it is still going to " +
-				"publish: " + paused),
-		}).With(fault.Do("Resume it, then run repair again.", "cdc-outbox resume --reason '…'"))
-	}
 	if r.o.DryRun {
 		r.o.Progress.Say(
 			"The connector does not run or has not caught up: what it is still going to publish counts as missing " +
 				"here.",
 		)
 		return nil
+	}
+	if paused != "" {
+		return (&fault.Error{
+			Kind: fault.Operator, Object: "connector",
+			Err: errors.New("it is paused, so what is missing cannot be distinguished from what it is still going to " +
+				"publish: " + paused),
+		}).With(fault.Do("Resume it, then run repair again.", "cdc-outbox resume --reason '…'"))
 	}
 	return &fault.Error{
 		Kind: fault.Operator, Object: "connector",
