@@ -72,13 +72,13 @@ type Connector struct {
 	stopping chan struct{}       // closed when a graceful stop is asked for
 	moved    chan struct{}       // capacity 1: an acknowledgement came
 	pausing  atomic.Bool         // the reader waits between transactions for Kafka
-	fenced   chan struct{}       // capacity 1: another instance has fenced this one
+	ended    chan error          // capacity 1: the session with Kafka is over, and why
 	decided  chan relay.Decision // capacity 1: the operator's decision about the halted row
 	switched chan struct{}       // capacity 1: a pause began or ended
 	failure  chan error          // holds the first error of a callback, which has no caller to return it to
 
-	paused    atomic.Pointer[relay.Pause] // nil: it reads
-	outranked atomic.Bool                 // another instance has fenced this one, and the reader has not dealt with it
+	paused atomic.Pointer[relay.Pause] // nil: it reads
+	over   atomic.Pointer[error]       // why the session is over; nil: it is not, or the reader has dealt with it
 
 	mu       sync.Mutex
 	stream   stream        // the open one, nil between streams
@@ -121,7 +121,7 @@ func New(cfg Config) (*Connector, error) {
 
 		stopping: make(chan struct{}),
 		moved:    make(chan struct{}, 1),
-		fenced:   make(chan struct{}, 1),
+		ended:    make(chan error, 1),
 		failure:  make(chan error, 1),
 		decided:  make(chan relay.Decision, 1),
 		switched: make(chan struct{}, 1),
@@ -132,7 +132,7 @@ func New(cfg Config) (*Connector, error) {
 	c.reader.c, c.reader.lead = c, newLead(cfg.WindowBytes, cfg.Kafka.Transactions != nil)
 	kc := cfg.Kafka
 	kc.Owned = true
-	kc.Acked, kc.Refused, kc.Fenced = c.acked, c.refused, c.onFenced
+	kc.Acked, kc.Refused, kc.Ended = c.acked, c.refused, c.onSessionEnd
 	p, err := kafka.New(kc)
 	if err != nil {
 		return nil, err

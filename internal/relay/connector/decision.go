@@ -10,7 +10,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 )
 
 // Decide hands over an operator's decision about the row at which the connector is halted. A decision about any other
@@ -94,8 +93,8 @@ func (r *reader) awaitResume(s stream) error {
 		case <-c.switched:
 		case <-c.stopping:
 			return errStopping
-		case <-c.fenced:
-			return kafka.ErrFenced
+		case err := <-c.ended:
+			return err
 		case <-s.Broken():
 			return errBroken
 		case <-c.life.Done():
@@ -118,8 +117,8 @@ func (r *reader) awaitDecision(bad badrow.Row) (relay.Decision, error) {
 			}
 		case <-r.c.stopping:
 			return relay.Decision{}, errHalted
-		case <-r.c.fenced:
-			return relay.Decision{}, kafka.ErrFenced
+		case err := <-r.c.ended:
+			return relay.Decision{}, err
 		case <-r.c.currentStream().Broken():
 			return relay.Decision{}, errBroken
 		case <-r.c.life.Done():

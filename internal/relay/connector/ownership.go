@@ -64,9 +64,9 @@ func (c *Connector) lose(why string) {
 func (c *Connector) giveUp() kafka.Dropped {
 	dropped := c.producer.Abandon()
 	c.window.Release(dropped.Records, dropped.Bytes)
-	c.outranked.Store(false)
+	c.over.Store(nil)
 	select {
-	case <-c.fenced:
+	case <-c.ended:
 	default:
 	}
 	return dropped
@@ -82,21 +82,41 @@ func (c *Connector) loseTo(s replication.State) {
 	c.lose(fmt.Sprintf("backend %d holds the slot", s.HolderPID))
 }
 
-// onFenced is called by the producer, with its lock, when another instance has fenced this one. It brings the reader to
-// the place where it looks.
-func (c *Connector) onFenced() {
-	c.outranked.Store(true)
+// onSessionEnd is called by the producer, with its lock, when another instance has fenced this one, or something has
+// happened after which everything has to be read again. It brings the reader to the place where it looks.
+func (c *Connector) onSessionEnd(why error) {
+	c.over.Store(&why)
 	select {
 	case c.moved <- struct{}{}:
 	default:
 	}
 	select {
-	case c.fenced <- struct{}{}:
+	case c.ended <- why:
 	default:
 	}
 	if s := c.currentStream(); s != nil {
 		s.Interrupt()
 	}
+}
+
+// sessionOver is why the session with Kafka is over, nil while it is not.
+func (c *Connector) sessionOver() error {
+	if why := c.over.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// beginAgain ends a stream at the end of a session that no other instance has caused: the next stream brings everything
+// that Kafka has not acknowledged, for a new session.
+func (r *reader) beginAgain(why error) error {
+	c := r.c
+	if c.isStopping() {
+		c.log.Info("stopped; the next start sends what was not acknowledged")
+		return nil
+	}
+	c.lose(why.Error())
+	return &fault.Error{Kind: fault.Retry, Object: c.slot(), Err: why}
 }
 
 // fencedOff ends a stream whose rows Kafka does not take from this instance. If the slot is ours all the same, the

@@ -2,6 +2,7 @@ package connector
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,7 +132,7 @@ func TestTenureEndsWhenKafkaFences(t *testing.T) {
 				synctest.Wait()
 				before := len(g.producer.produced())
 				held.heldByOther = errors.New("not held")
-				g.onFenced()
+				g.onSessionEnd(kafka.ErrFenced)
 				time.Sleep(time.Second)
 				synctest.Wait()
 				require.Equal(t, before, g.producer.dropped)
@@ -147,6 +148,62 @@ func TestTenureEndsWhenKafkaFences(t *testing.T) {
 	}
 }
 
+// Wherever the reader waits, a session that is over for a reason of Kafka's own ends the stream: the next one brings
+// again what was not acknowledged. However often that happens, it is no other connector's doing.
+func TestASessionThatIsOverIsBegunAgain(t *testing.T) {
+	wide := func() []*pgoutput.Message {
+		return []*pgoutput.Message{begin(100), row("a"), row("b"), row("c"), commit(150)}
+	}
+	for name, test := range map[string]struct {
+		window int
+		script func() []*pgoutput.Message
+	}{
+		"receiving": {100, wide}, "window is full": {2, wide},
+		"halted": {100, func() []*pgoutput.Message {
+			return []*pgoutput.Message{begin(100), row("a"), typedRow("b", "../x"), commit(150)}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var openings []opening
+				for range fightsTooMany + 2 {
+					openings = append(openings, opening{at(50), newStream(test.script()...)})
+				}
+				g := start(t, Config{WindowRecords: test.window}, false, openings...)
+				for n := range len(openings) - 1 {
+					synctest.Wait()
+					require.Len(t, g.producer.claims, n+1)
+					taken := len(g.producer.produced())
+					g.onSessionEnd(fmt.Errorf("%w: topic", kafka.ErrSessionOver))
+					time.Sleep(time.Second)
+					synctest.Wait()
+					require.Equal(t, taken/(n+1)*(n+2), len(g.producer.produced()), "all of it again")
+				}
+				records, _ := g.window.InUse()
+				require.Equal(t, len(g.producer.produced())/len(openings), records)
+				g.stop()
+				g.producer.ack()
+				if name == "window is full" {
+					synctest.Wait()
+					g.producer.ack()
+				}
+				require.NoError(t, <-g.done)
+			})
+		})
+	}
+}
+
+// Asked to stop when the session is over: the next start reads it again.
+func TestStopsWhenTheSessionIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := startWith(t, Config{}, &fakeProducer{drain: fmt.Errorf("%w: topic", kafka.ErrSessionOver)},
+			opening{at(50), newStream(begin(100), row("a"), commit(150))})
+		synctest.Wait()
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
 // Fenced again and again while the slot is ours: a clone of the database has a connector of its own.
 func TestTenureRecognizesAClone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +214,7 @@ func TestTenureRecognizesAClone(t *testing.T) {
 		g := start(t, Config{}, false, openings...)
 		for range fightsTooMany {
 			synctest.Wait()
-			g.onFenced()
+			g.onSessionEnd(kafka.ErrFenced)
 		}
 		err := <-g.done
 		require.Equal(t, fault.Operator, fault.KindOf(err))

@@ -61,6 +61,8 @@ func (r *reader) consume(s stream) error {
 	switch err := r.relay(s); {
 	case errors.Is(err, kafka.ErrFenced):
 		return r.fencedOff(s)
+	case errors.Is(err, kafka.ErrSessionOver):
+		return r.beginAgain(err)
 	case errors.Is(err, errBroken):
 		_, err = s.Receive()
 		return err
@@ -104,8 +106,8 @@ func (r *reader) relay(s stream) error {
 		if err := r.obeyPause(s); err != nil {
 			return err
 		}
-		if r.c.outranked.Load() {
-			return kafka.ErrFenced
+		if err := r.c.sessionOver(); err != nil {
+			return err
 		}
 		if r.c.isStopping() && !r.tracker.Open() {
 			return r.finish(s)

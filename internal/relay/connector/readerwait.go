@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 )
 
 // errBroken ends a wait for Kafka with the stream.
@@ -27,8 +26,8 @@ func (r *reader) awaitStop(s stream) error {
 		return r.finish(s)
 	case <-r.c.life.Done():
 		return r.c.life.Err()
-	case <-r.c.fenced:
-		return kafka.ErrFenced
+	case err := <-r.c.ended:
+		return err
 	case <-s.Broken():
 		_, err := s.Receive()
 		return err
@@ -65,8 +64,8 @@ func (r *reader) awaitConfirmed() error {
 
 // awaitKafka waits for an acknowledgement, for no longer than patience.
 func (r *reader) awaitKafka() error {
-	if r.c.outranked.Load() {
-		return kafka.ErrFenced
+	if err := r.c.sessionOver(); err != nil {
+		return err
 	}
 	r.c.producer.Full()
 	from := time.Now()
@@ -113,8 +112,8 @@ func (r *reader) acquire(size int) error {
 	from := time.Now()
 	defer func() { r.lead.wait(from, time.Now()) }()
 	for {
-		if r.c.outranked.Load() {
-			return kafka.ErrFenced
+		if err := r.c.sessionOver(); err != nil {
+			return err
 		}
 		select {
 		case <-r.c.currentStream().Broken():

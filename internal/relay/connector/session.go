@@ -52,8 +52,8 @@ func (c *Connector) identified(id replication.Identity) error {
 	case slot > t.Confirmed():
 		c.reader.fences.inARow = 0
 		c.lose("another instance moved the slot")
-	case c.outranked.Load():
-		c.lose("another instance has fenced this one in kafka")
+	case c.sessionOver() != nil:
+		c.lose(c.sessionOver().Error())
 	}
 	if !c.reader.lost {
 		return nil

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 )
 
@@ -34,8 +33,8 @@ func (r *reader) awaitStandbys(commit offsets.LSN, committed time.Time) error {
 			return errStopping
 		case <-r.c.life.Done():
 			return r.c.life.Err()
-		case <-r.c.fenced:
-			return kafka.ErrFenced
+		case err := <-r.c.ended:
+			return err
 		case <-s.Broken():
 			_, err := s.Receive()
 			return err

@@ -180,6 +180,20 @@ func (f *fakeProducer) Flush() {
 	}
 }
 
+// Abandon gives up what is pending, and keeps it from being acknowledged.
+func (f *fakeProducer) Abandon() (dropped kafka.Dropped) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.pending {
+		dropped.Records++
+		dropped.Bytes += int64(s.size)
+	}
+	f.pending = nil
+	return dropped
+}
+
+func (f *fakeProducer) Drain(context.Context) error { return nil }
+
 func (f *fakeProducer) Refresh() { f.refreshed.Add(1) }
 
 func (f *fakeProducer) Grown() []kafka.Growth { return f.grown }

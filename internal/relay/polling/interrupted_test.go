@@ -1,12 +1,15 @@
 package polling
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 )
 
 // A connection that is lost while records are in flight repeats nothing: they are this process's until they are marked.
@@ -26,6 +29,27 @@ func TestRelayLosesItsConnections(t *testing.T) {
 	require.NoError(t, x.finish())
 	require.Zero(t, ordered(t, x.fake.sent()))
 	require.Len(t, x.fake.sent(), 1500)
+}
+
+// A session with Kafka that is over takes nothing along: what was with the producer is read again, in order.
+func TestRelayOutlivesTheSessionWithKafka(t *testing.T) {
+	b := newBed(t)
+	x := b.start()
+	for range 3 {
+		x.fake.hold(true)
+		at := len(x.fake.sent())
+		b.fillMore(300, 30)
+		x.await("some are with the producer", func() bool { return len(x.fake.sent()) > at })
+		x.r.sessionOver(fmt.Errorf("%w: topic", kafka.ErrSessionOver))
+		x.fake.hold(false)
+		x.awaitPublished()
+	}
+	require.NoError(t, x.finish())
+	require.Positive(t, ordered(t, x.fake.sent()), "repeats")
+	records, bytes := x.r.window.InUse()
+	require.Zero(t, records)
+	require.Zero(t, bytes)
+	require.Equal(t, 3, x.logs.FilterMessageSnippet("the session with Kafka is over").Len())
 }
 
 func TestRelayStatementTimeout(t *testing.T) {

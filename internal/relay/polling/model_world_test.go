@@ -186,11 +186,13 @@ func (p *process) Produce(_ context.Context, rec *router.Record, ticket uint64) 
 	return nil
 }
 
-func (p *process) Run(context.Context) error { return nil }
-func (p *process) Flush()                    {}
-func (p *process) Refresh()                  {}
-func (p *process) Grown() []kafka.Growth     { return nil }
-func (p *process) Trouble() []kafka.Trouble  { return nil }
+func (p *process) Run(context.Context) error   { return nil }
+func (p *process) Abandon() kafka.Dropped      { return kafka.Dropped{} }
+func (p *process) Drain(context.Context) error { return nil }
+func (p *process) Flush()                      {}
+func (p *process) Refresh()                    {}
+func (p *process) Grown() []kafka.Growth       { return nil }
+func (p *process) Trouble() []kafka.Trouble    { return nil }
 
 // append lets the broker take the next record, and acknowledges it unless the process has ended.
 func (p *process) append() {

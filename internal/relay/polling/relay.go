@@ -26,6 +26,8 @@ type producer interface {
 	Run(ctx context.Context) error
 	Produce(ctx context.Context, rec *router.Record, ticket uint64) error
 	Flush()
+	Abandon() kafka.Dropped
+	Drain(ctx context.Context) error
 	Trouble() []kafka.Trouble
 	Grown() []kafka.Growth
 	Refresh()
@@ -50,11 +52,12 @@ type Relay struct {
 	sources  []*source
 	workers  []*worker
 
-	stopping chan struct{} // closed when a graceful stop is asked for
-	wake     chan struct{} // capacity 1: there may be rows
-	scout    chan struct{} // capacity 1: the worker that holds its token looks on a clock
-	pause    time.Duration // the scout's
-	again    time.Duration // lookAgain
+	stopping chan struct{}                           // closed when a graceful stop is asked for
+	wake     chan struct{}                           // capacity 1: there may be rows
+	scout    chan struct{}                           // capacity 1: the worker that holds its token looks on a clock
+	over     atomic.Pointer[context.CancelCauseFunc] // ends the workers with the session with Kafka
+	pause    time.Duration                           // the scout's
+	again    time.Duration                           // lookAgain
 
 	heard     atomic.Int64 // when Postgres last answered a worker, Unix nanoseconds; 0 before the first time
 	found     atomic.Bool  // there was work since the scout looked
@@ -98,7 +101,7 @@ func New(cfg Config) (*Relay, error) {
 		r.workers = append(r.workers, newWorker(r, i, route))
 	}
 	kc := cfg.Kafka
-	kc.Acked, kc.Refused = r.acked, r.refused
+	kc.Acked, kc.Refused, kc.Ended = r.acked, r.refused, r.sessionOver
 	p, err := kafka.New(kc)
 	if err != nil {
 		return nil, err
@@ -142,11 +145,7 @@ func (r *Relay) work(life context.Context) error {
 	}
 	others.Go(func() error {
 		defer end()
-		workers, life := errgroup.WithContext(around)
-		for _, w := range r.workers {
-			workers.Go(func() error { return w.run(life) })
-		}
-		return workers.Wait()
+		return r.workSessions(around)
 	})
 	return others.Wait()
 }

@@ -20,21 +20,23 @@ var errAbandoned = errors.New("what was sent is given up")
 
 // Abandon gives up every record that is not known to be in the log: records open, queued and in flight, and the open
 // transaction. Acked is not called for any of them any more; it may still be called for others, which were acknowledged
-// before. Batches on the wire may still be written by the broker. A Begin must follow before the next Produce; batches
-// under its epoch keep older ones out.
+// before, until Drain has returned. Batches on the wire may still be written by the broker. With an owner a Begin must
+// follow before the next Produce; batches under its epoch keep older ones out.
 //
 // It waits for the end of a request to the coordinator, but for no answer. No Produce may be running.
 func (p *Producer) Abandon() Dropped {
-	o := p.own
-	if o == nil {
-		panic("kafka: Abandon without Config.Owned")
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over || !p.started {
 		return Dropped{}
 	}
-	o.abandoning, o.wanted, o.dropped = true, false, Dropped{}
+	p.dropped = Dropped{}
+	o := p.own
+	if o == nil {
+		p.forget()
+		return p.dropped
+	}
+	o.abandoning, o.wanted = true, false
 	if o.cancelStep != nil {
 		o.cancelStep()
 	}
@@ -42,12 +44,11 @@ func (p *Producer) Abandon() Dropped {
 	for o.abandoning && !p.over {
 		_ = p.pause(context.Background()) // the end of Run ends it
 	}
-	return o.dropped
+	return p.dropped
 }
 
-// giveUp is Abandon's work. It belongs to the goroutine of runOwner, so that no step is under way.
-func (p *Producer) giveUp() {
-	o := p.own
+// forget is Abandon's work. With an owner it belongs to the goroutine of runOwner, so that no step is under way.
+func (p *Producer) forget() {
 	p.generation++
 	p.flying = 0
 	p.metrics.inFlight.Set(0)
@@ -62,21 +63,24 @@ func (p *Producer) giveUp() {
 			p.clear(t.unplaced)
 			t.unplaced = nil
 		}
+		t.shrinkToFewer()
 	}
 	p.refusals = p.refusals[:0]
 	if p.tx != nil {
-		p.tx.clear(&o.dropped)
+		p.tx.clear(&p.dropped)
 	}
-	p.restarting = false
-	p.produced -= uint64(o.dropped.Records)
-	if o.dropped.Records > 0 {
-		p.log.Info("unacknowledged records are given up", zap.Int(logkey.Records, o.dropped.Records))
+	p.restarting, p.ended = false, nil
+	p.produced -= uint64(p.dropped.Records)
+	if p.dropped.Records > 0 {
+		p.log.Info("unacknowledged records are given up", zap.Int(logkey.Records, p.dropped.Records))
 	}
-	o.abandoning, o.fenced, o.failures = false, false, 0
-	o.trouble.resolve(&p.troubles)
-	o.answered = o.asked
-	if !o.plain {
-		o.begun, o.identity, p.id = false, noIdentity, noIdentity
+	if o := p.own; o != nil {
+		o.abandoning, o.failures = false, 0
+		o.trouble.resolve(&p.troubles)
+		o.answered = o.asked
+	}
+	if p.own.fences() {
+		p.own.begun, p.own.identity, p.id = false, noIdentity, noIdentity
 	} else if next, ok := p.id.bumped(); ok { // batches on the wire must not land after the next ones
 		p.id = next
 	} else {
@@ -104,7 +108,7 @@ func (b *broker) forgetFlying() {
 func (p *Producer) clear(part *partition) {
 	p.unready(part)
 	part.seal()
-	dropped := &p.own.dropped
+	dropped := &p.dropped
 	for _, b := range part.inflight {
 		dropped.count(b)
 	}

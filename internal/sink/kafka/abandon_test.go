@@ -48,7 +48,7 @@ func TestAbandonEndsTheStep(t *testing.T) {
 			<-p.own.wake
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.giveUp()
+			p.forget()
 		}()
 		generation := p.generation
 		require.Zero(t, still(t, owned).Abandon(), "it does not run")

@@ -10,7 +10,7 @@ func (p *Producer) complete(b *batch) {
 		p.completed = append(p.completed, b)
 		poke(p.acks)
 	}
-	if b.part.topic.more+b.part.topic.fewer > 0 {
+	if b.part.topic.more > 0 {
 		p.announce() // Produce may wait for the topic to be quiet
 	}
 }

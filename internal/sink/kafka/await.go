@@ -2,11 +2,11 @@ package kafka
 
 import "context"
 
-// await gives up the lock until something has changed. It fails as soon as the producer is fenced, for nothing that is
+// await gives up the lock until something has changed. It fails as soon as the session is over, for nothing that is
 // waited for will happen then.
 func (p *Producer) await(ctx context.Context) error {
-	if p.own != nil && p.own.fenced {
-		return ErrFenced
+	if p.ended != nil {
+		return p.ended
 	}
 	return p.pause(ctx)
 }

@@ -73,7 +73,7 @@ func (p *Producer) stow(t *topic, rec *router.Record, ticket uint64, pos Positio
 // does not have, or whose topic cannot be created: that is for Config.Refused.
 func (p *Producer) placeAll(t *topic) {
 	u := t.unplaced
-	if u == nil || t.more+t.fewer > 0 || u.refused != nil || u.waiting {
+	if u == nil || t.more > 0 || u.refused != nil || u.waiting {
 		return
 	}
 	if len(t.partitions) == 0 && p.nameRefused(t) == nil {
@@ -224,4 +224,25 @@ func (b *batch) beyond(i int) (stray, rest *batch, err error) {
 		(*to).named = append((*to).named, rec.Partition)
 	}
 	return stray, rest, nil
+}
+
+// sibling is an empty batch of the same age and transaction.
+func (b *batch) sibling(part *partition) *batch {
+	s := newBatch(part)
+	s.tx, s.made = b.tx, b.made
+	return s
+}
+
+// enter makes the partition one of the transaction's.
+func (x *transactions) enter(t *transaction, part *partition) {
+	if slices.Contains(t.parts, part) {
+		return
+	}
+	t.parts, t.unadded = append(t.parts, part), append(t.unadded, part)
+	if t == x.filling {
+		part.filling = t
+	}
+	if t == x.live {
+		poke(x.wake)
+	}
 }

@@ -180,14 +180,14 @@ func TestSendingNeedsTheRight(t *testing.T) {
 		set  func(p *Producer)
 		want bool
 	}{
-		"an id":           {func(*Producer) {}, true},
-		"no id":           {func(p *Producer) { p.id = noIdentity }, false},
-		"id 0":            {func(p *Producer) { p.id = identity{0, 0} }, true},
-		"restarting":      {func(p *Producer) { p.restarting = true }, false},
-		"begun":           {func(p *Producer) { p.own = &ownership{begun: true} }, true},
-		"not begun":       {func(p *Producer) { p.own = &ownership{} }, false},
-		"fenced":          {func(p *Producer) { p.own = &ownership{begun: true, fenced: true} }, false},
-		"fenced at first": {func(p *Producer) { p.own = &ownership{fenced: true} }, false},
+		"an id":          {func(*Producer) {}, true},
+		"no id":          {func(p *Producer) { p.id = noIdentity }, false},
+		"id 0":           {func(p *Producer) { p.id = identity{0, 0} }, true},
+		"restarting":     {func(p *Producer) { p.restarting = true }, false},
+		"begun":          {func(p *Producer) { p.own = &ownership{begun: true} }, true},
+		"not begun":      {func(p *Producer) { p.own = &ownership{} }, false},
+		"over":           {func(p *Producer) { p.own, p.ended = &ownership{begun: true}, ErrFenced }, false},
+		"over, no owner": {func(p *Producer) { p.ended = ErrSessionOver }, false},
 	} {
 		p := still(t)
 		test.set(p)

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"runtime"
@@ -76,6 +77,7 @@ type rig struct {
 	bytes  int64
 	ticket uint64
 	sent   map[string][]string // by topic: values in order of Produce
+	given  []given             // to be produced again, if the session ends
 	loses  bool                // the test deletes what was acknowledged
 }
 
@@ -164,10 +166,10 @@ func (r *rig) produce(topic, key string) {
 	value := fmt.Sprintf("%s:%08d", key, r.ticket)
 	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	defer cancel()
-	require.NoError(r.t, r.Produce(ctx, &router.Record{
+	require.NoError(r.t, r.give(ctx, &router.Record{
 		Topic: topic, Partition: -1, Key: []byte(key), Value: []byte(value),
 		Timestamp: 1700000000000,
-	}, r.ticket))
+	}))
 	r.sent[topic] = append(r.sent[topic], value)
 }
 
@@ -175,9 +177,68 @@ func (r *rig) drain() {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := r.Drain(ctx); err != nil {
+	err := r.Drain(ctx)
+	for errors.Is(err, ErrSessionOver) {
+		r.readAgain()
+		err = r.Drain(ctx)
+	}
+	if err != nil {
 		r.t.Fatalf("drain: %v; trouble: %+v", err, r.Trouble())
 	}
+}
+
+// given is a record that was produced.
+type given struct {
+	rec    router.Record
+	ticket uint64
+	whole  bool // Mark came after it
+}
+
+// give produces the record, and once more with everything that is not acknowledged where the session ends.
+func (r *rig) give(ctx context.Context, rec *router.Record) error {
+	r.given = append(r.given, given{rec: *rec, ticket: r.ticket})
+	err := r.ProduceAt(ctx, rec, r.ticket, at(r.ticket))
+	if errors.Is(err, ErrSessionOver) {
+		r.readAgain()
+		return nil
+	}
+	return err
+}
+
+// readAgain begins another session, as a reader of a log does: it produces again what is not acknowledged.
+func (r *rig) readAgain() {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
+	defer cancel()
+	again := func() error {
+		r.Abandon()
+		if err := r.Drain(ctx); err != nil { // for acknowledgements that are on their way to Acked
+			return err
+		}
+		r.start()
+		for i := range r.given {
+			g := &r.given[i]
+			r.mu.Lock()
+			known := r.acked[g.ticket] > 0
+			r.mu.Unlock()
+			if known {
+				continue
+			}
+			if err := r.ProduceAt(ctx, &g.rec, g.ticket, at(g.ticket)); err != nil {
+				return err
+			}
+			if g.whole {
+				r.Mark()
+			}
+		}
+		return nil
+	}
+	err := again()
+	for errors.Is(err, ErrSessionOver) {
+		err = again()
+	}
+	require.NoError(r.t, err)
+	r.Flush()
 }
 
 // check drains and compares log and input: nothing missing, nothing twice, order kept per key, every ticket

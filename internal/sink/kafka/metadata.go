@@ -19,7 +19,7 @@ func (p *Producer) namesToAsk(now time.Time) []string {
 	all := c.everything || !now.Before(c.allAt)
 	names := make([]string, 0, len(p.topics))
 	for name, t := range p.topics {
-		if all || t.leaderless() || t.more+t.fewer+t.fewerSeen > 0 {
+		if all || t.leaderless() || t.more+t.fewerSeen > 0 {
 			names = append(names, name)
 		}
 	}
@@ -197,7 +197,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 		p.shrink(t, n)
 	}
 	if len(answer.Partitions) >= len(t.partitions) {
-		t.fewer, t.fewerSeen = 0, 0
+		t.fewerSeen = 0
 	}
 	p.applyLeaders(t, answer.Partitions)
 	if u := t.unplaced; u != nil && u.waiting && int(u.index) < len(t.partitions) {

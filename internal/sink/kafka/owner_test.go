@@ -23,7 +23,6 @@ func TestStepsOfAnOwner(t *testing.T) {
 		"the next epoch":         {ownership{begun: true, asked: 1}, false, "renew"},
 		"without a coordinator":  {ownership{begun: true, plain: true, asked: 1}, false, ""},
 		"it is answered":         {ownership{begun: true, asked: 1, answered: 1}, false, ""},
-		"fenced":                 {ownership{wanted: true, fenced: true}, false, ""},
 		"the end":                {ownership{wanted: true}, true, ""},
 		"the end of the renewal": {ownership{begun: true, asked: 1}, true, ""},
 	} {
@@ -33,6 +32,8 @@ func TestStepsOfAnOwner(t *testing.T) {
 			p.fatal = errors.New("over")
 		}
 		require.Equal(t, test.want, stepName(p.nextStep()), name)
+		p.ended = ErrFenced
+		require.Empty(t, stepName(p.nextStep()), "%s, and the session is over", name)
 	}
 }
 
@@ -44,21 +45,23 @@ func TestRenewsInTime(t *testing.T) {
 		set         func(o *ownership)
 		age         time.Duration
 		asks, waits bool
+		ended       error
 	}{
-		"fresh":              {owned, func(*ownership) {}, renewEvery, false, false},
-		"due":                {owned, func(*ownership) {}, renewEvery + 1, true, false},
-		"due, not begun":     {owned, func(o *ownership) { o.begun = false }, renewEvery + 1, false, false},
-		"due, fenced":        {owned, func(o *ownership) { o.fenced = true }, renewEvery + 1, false, false},
-		"due, plain":         {owned, func(o *ownership) { o.plain = true }, renewLimit, false, false},
-		"due, transactions":  {exactlyOnce("x"), func(*ownership) {}, renewLimit, false, false},
-		"nearly outdated":    {owned, func(*ownership) {}, renewLimit - 1, true, false},
-		"outdated":           {owned, func(*ownership) {}, renewLimit, true, true},
-		"outdated, is asked": {owned, func(o *ownership) { o.asked = 1 }, renewLimit, false, true},
+		"fresh":              {owned, func(*ownership) {}, renewEvery, false, false, nil},
+		"due":                {owned, func(*ownership) {}, renewEvery + 1, true, false, nil},
+		"due, not begun":     {owned, func(o *ownership) { o.begun = false }, renewEvery + 1, false, false, nil},
+		"due, fenced":        {owned, func(*ownership) {}, renewEvery + 1, false, false, ErrFenced},
+		"due, plain":         {owned, func(o *ownership) { o.plain = true }, renewLimit, false, false, nil},
+		"due, transactions":  {exactlyOnce("x"), func(*ownership) {}, renewLimit, false, false, nil},
+		"nearly outdated":    {owned, func(*ownership) {}, renewLimit - 1, true, false, nil},
+		"outdated":           {owned, func(*ownership) {}, renewLimit, true, true, nil},
+		"outdated, is asked": {owned, func(o *ownership) { o.asked = 1 }, renewLimit, false, true, nil},
 	} {
 		p := still(t, test.change)
 		o := p.own
 		o.begun, o.renewed = true, now.Add(-test.age)
 		test.set(o)
+		p.ended = test.ended
 		asked := o.asked
 		p.tickOwner(now)
 		require.Equal(t, test.asks, o.asked == asked+1, name)

@@ -39,7 +39,6 @@ type ownership struct {
 	wanted   bool     // Begin waits for an epoch
 	begun    bool     // we have one
 	plain    bool     // for good: the epoch is not the coordinator's, because the user may not, or the broker cannot
-	fenced   bool     // it is no longer the highest
 	identity identity // as the coordinator has it
 	asked    uint64   // requests for the next epoch
 	answered uint64
@@ -49,7 +48,6 @@ type ownership struct {
 	found  bool
 
 	abandoning bool
-	dropped    Dropped
 	cancelStep context.CancelFunc // ends the step at hand; nil while there is none
 
 	unavailable time.Time // since when there is no coordinator; zero while there is one
@@ -112,10 +110,7 @@ func (p *Producer) Keep(ctx context.Context) error {
 			return err
 		}
 	}
-	if o.fenced {
-		return ErrFenced
-	}
-	return nil
+	return p.ended
 }
 
 // askEpoch asks for the next epoch, after whatever is being asked now.
@@ -126,7 +121,7 @@ func (p *Producer) askEpoch() {
 
 // tickOwner is the clock's part.
 func (p *Producer) tickOwner(now time.Time) {
-	if o := p.own; o.fences() && p.tx == nil && o.begun && !o.fenced && !o.renewing() && o.age(now) > renewEvery {
+	if o := p.own; o.fences() && p.tx == nil && o.begun && p.ended == nil && !o.renewing() && o.age(now) > renewEvery {
 		p.askEpoch()
 	}
 }
@@ -152,7 +147,7 @@ func (p *Producer) runOwner(ctx context.Context) {
 	for ctx.Err() == nil {
 		p.mu.Lock()
 		if o.abandoning {
-			p.giveUp()
+			p.forget()
 		}
 		step := p.nextStep()
 		stepping, cancel := context.WithCancel(ctx)
@@ -174,7 +169,7 @@ func (p *Producer) runOwner(ctx context.Context) {
 func (p *Producer) nextStep() func(context.Context) time.Duration {
 	o := p.own
 	switch {
-	case p.fatal != nil || o.fenced:
+	case p.fatal != nil || p.ended != nil:
 		return nil
 	case o.looking != nil && !o.looking.done:
 		return p.lookUp
@@ -237,18 +232,14 @@ func (p *Producer) adopt(id identity) {
 // fencedBy ends the sending. Unacknowledged records stay until Abandon.
 func (p *Producer) fencedBy(why string) {
 	o := p.own
-	if o.fenced {
+	if p.ended != nil {
 		return
 	}
-	o.fenced = true
 	p.metrics.fenced.Inc()
 	p.log.Warn("kafka takes no more records from this instance: another instance has taken over",
 		zap.String(logkey.TransactionalID, o.owner.TransactionalID), zap.String(logkey.Reason, why),
 		zap.Int64(logkey.ProducerID, o.identity.id), zap.Int16(logkey.Epoch, o.identity.epoch))
-	p.announce()
-	if p.cfg.Fenced != nil {
-		p.cfg.Fenced()
-	}
+	p.end(ErrFenced)
 }
 
 // outranked takes a leader's answer that it knows of a newer epoch. A partition goes on with the epoch its sequence

@@ -113,7 +113,7 @@ func TestOwnedIsFencedByALeader(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(1, "a"))
 		coordinated(c)
 		var hits int
-		first := newRig(t, c, owned, func(cfg *Config) { cfg.Fenced = func() { hits++ } }).start()
+		first := newRig(t, c, owned, func(cfg *Config) { cfg.Ended = func(error) { hits++ } }).start()
 		first.produce("a", "k")
 		first.drain()
 		second := newRig(t, c, owned).start()
@@ -185,11 +185,11 @@ func TestOwnedJudgesNoEpochWhileAsking(t *testing.T) {
 		p.resolve(b, wire.VerdictOf(wire.InvalidProducerEpoch))
 	}
 	refuse()
-	require.False(t, p.own.fenced)
+	require.NoError(t, p.ended)
 	require.True(t, part.waiting)
 	p.own.answered = 1
 	refuse()
-	require.True(t, p.own.fenced, "the answer brought no other epoch")
+	require.ErrorIs(t, p.ended, ErrFenced, "the answer brought no other epoch")
 }
 
 // A question whose answer was lost is asked again, and gets the same answer.

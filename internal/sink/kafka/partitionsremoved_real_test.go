@@ -5,6 +5,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -58,6 +59,10 @@ func TestRealFewerPartitions(t *testing.T) {
 				fetches := cl.PollFetches(ctx)
 				require.NoError(t, ctx.Err(), "%d of %d", len(got), len(r.sent[topic]))
 				fetches.EachRecord(func(rec *kgo.Record) { got = append(got, string(rec.Value)) })
+			}
+			if r.tx == nil { // what was on the wire when the session ended may be there twice
+				slices.Sort(got)
+				got = slices.Compact(got)
 			}
 			require.ElementsMatch(t, r.sent[topic], got)
 		})

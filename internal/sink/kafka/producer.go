@@ -67,6 +67,9 @@ type Producer struct {
 	clock   chan struct{} // capacity 1: tick has something earlier to do
 	acks    chan struct{} // capacity 1: completed is not empty
 
+	ended   error   // why the session is over; nil: it is not
+	dropped Dropped // by the last Abandon
+
 	ctx     context.Context // of Run; set before the goroutines start
 	cancel  context.CancelFunc
 	started bool
@@ -171,8 +174,8 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 	switch {
 	case p.over:
 		return p.ending()
-	case p.own != nil && p.own.fenced:
-		return ErrFenced
+	case p.ended != nil:
+		return p.ended
 	}
 	t, size := p.topicOf(rec), rec.Size()
 	if p.stages(t, rec, size) {

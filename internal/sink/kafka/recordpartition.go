@@ -64,7 +64,6 @@ func (p *Producer) awaitPartition(ctx context.Context, t *topic, rec *router.Rec
 	t.waiters++
 	defer func() { t.waiters-- }()
 	for {
-		t.dropRemovedPartitions()
 		if t.more > 0 && t.calm() {
 			t.adopt(t.more)
 			p.wantMetadata() // for the leaders of the new ones

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,7 +262,7 @@ func TestFencedByALeader(t *testing.T) {
 		part.unanswered = 0
 		part.drain(test.cause)
 		p.rewind(part)
-		require.Equal(t, test.fenced, p.own != nil && p.own.fenced, name)
+		require.Equal(t, test.fenced, errors.Is(p.ended, ErrFenced), name)
 		require.Equal(t, test.fatal, p.fatal != nil, name)
 	}
 }

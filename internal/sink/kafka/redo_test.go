@@ -98,7 +98,7 @@ func TestFencesAgainOnlyItsOwn(t *testing.T) {
 				var code *wire.CodeError
 				require.Equal(t, test.code != 0, errors.As(err, &code))
 				require.Equal(t, test.renewed, again.renewed)
-				require.Equal(t, test.fenced, x.fenced)
+				require.Equal(t, test.fenced, errors.Is(r.Producer.ended, ErrFenced))
 			})
 		})
 	}
@@ -122,7 +122,7 @@ func TestAsksForWhatARecoveryLacks(t *testing.T) {
 				ends, ids := counted(r.cluster, kmsg.EndTxn), counted(r.cluster, kmsg.InitProducerID)
 				require.NoError(t, r.tryRecover(t.Context(), &transaction{opened: time.Now()}, r.id, &test.r))
 				require.Equal(t, []int32{test.ends, test.ids}, []int32{ends.Load(), ids.Load()})
-				require.False(t, r.own.fenced)
+				require.NoError(t, r.Producer.ended)
 				require.Equal(t, 1, r.tx.redone)
 			})
 		})
@@ -204,7 +204,7 @@ func TestRecoversAnUncertainEnd(t *testing.T) {
 				require.NoError(t, r.tryRecover(t.Context(), x.live, r.id, &test.r))
 				committed := testutil.ToFloat64(r.metrics.transactions.WithLabelValues("committed")) - before
 				require.Equal(t, test.committed, committed == 1)
-				require.Equal(t, test.fenced, x.fenced)
+				require.Equal(t, test.fenced, errors.Is(r.Producer.ended, ErrFenced))
 				require.Equal(t, !test.committed && !test.fenced, x.redone == 1)
 			})
 		})

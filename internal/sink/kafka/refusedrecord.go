@@ -58,7 +58,7 @@ func (p *Producer) runRefusals(ctx context.Context) {
 		}
 		part := p.refusals[0]
 		p.refusals = slices.Delete(p.refusals, 0, 1)
-		if err := p.decide(ctx, part); err != nil && ctx.Err() == nil && !errors.Is(err, ErrFenced) {
+		if err := p.decide(ctx, part); err != nil && ctx.Err() == nil && p.ended == nil {
 			p.fail(&fault.Error{
 				Object: fmt.Sprintf("partition %s", part), Err: fmt.Errorf("a refused record: %w", err),
 				Next: "This is a bug; please report it.",
@@ -190,7 +190,7 @@ func (p *Producer) remove(part, target *partition, rec *router.Record) {
 		p.log.Warn("a record that kafka refuses was dropped", fields...)
 		p.drop(b)
 	}
-	if part.topic.more+part.topic.fewer > 0 {
+	if part.topic.more > 0 {
 		p.announce() // it may be quiet now
 	}
 	if part == part.topic.unplaced {

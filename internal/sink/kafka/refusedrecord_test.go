@@ -32,7 +32,7 @@ func (r *rig) put(topic string, value []byte) int64 {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	defer cancel()
-	require.NoError(r.t, r.ProduceAt(ctx, rec, r.ticket, at(r.ticket)))
+	require.NoError(r.t, r.give(ctx, rec))
 	return int64(rec.Size())
 }
 
@@ -44,6 +44,9 @@ func owned(cfg *Config) { cfg.Owned = true }
 
 // whole ends an upstream transaction. Where a gate waits for requests in flight nothing may end before they are there.
 func (r *rig) whole() {
+	if n := len(r.given); n > 0 {
+		r.given[n-1].whole = true
+	}
 	r.Mark()
 	r.Flush()
 }

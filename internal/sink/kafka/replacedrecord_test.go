@@ -87,17 +87,16 @@ func TestWaitsForTheLimit(t *testing.T) {
 func TestRemovesARefusedRecord(t *testing.T) {
 	cause := verdictNamed("INVALID_RECORD")
 	for name, test := range map[string]struct {
-		more, fewer int
-		announced   bool
+		more      int
+		announced bool
 	}{
-		"a quiet topic":        {0, 0, false},
-		"partitions are added": {1, 0, true},
-		"partitions are fewer": {0, 1, true},
+		"a quiet topic":        {0, false},
+		"partitions are added": {1, true},
 	} {
 		p, part := aRefused(t, cause)
 		part.begun, part.identity = true, p.id
 		keyed(part, "b")
-		part.topic.more, part.topic.fewer, p.waiters = test.more, test.fewer, 1
+		part.topic.more, p.waiters = test.more, 1
 		changed := p.changed
 		size := part.queued[1].size()
 		p.remove(part, nil, nil)

@@ -15,7 +15,7 @@ type topic struct {
 	unplaced *partition
 	// more is a higher partition count than len(partitions), seen in metadata and not yet adopted. See adopt.
 	more int
-	// fewer is a lower partition count, of a topic that was re-created, until no record of the others is left.
+	// fewer is a lower partition count, of a topic that was made again, for which the session ended; 0 for none.
 	fewer int
 	limit int        // largest record batch to seal
 	max   int        // max.message.bytes, 0 while it is not known
@@ -54,7 +54,7 @@ type topic struct {
 
 // ready reports whether records can be appended to the topic's partitions.
 func (t *topic) ready() bool {
-	return len(t.partitions) > 0 && t.more == 0 && t.fewer == 0 && t.unplaced == nil && !t.stale
+	return len(t.partitions) > 0 && t.more == 0 && t.unplaced == nil && !t.stale
 }
 
 // wantedNow reports whether anything waits for the topic.

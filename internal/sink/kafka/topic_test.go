@@ -84,10 +84,9 @@ func TestTopicReCreatedWithFewerPartitions(t *testing.T) {
 						for i := range 100 {
 							r.produceAt("t", fmt.Sprint("k", i%20))
 							if i%5 == 4 {
-								r.Mark()
+								r.whole()
 							}
 						}
-						r.Flush()
 					}
 					burst()
 					r.drain()
@@ -115,56 +114,6 @@ func TestTopicReCreatedWithFewerPartitions(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// TestAStrayOfATopicThatLostPartitions: a record that names a partition that no longer exists is for the policy; what
-// comes after it in its partition goes on.
-func TestAStrayOfATopicThatLostPartitions(t *testing.T) {
-	for mode, change := range modes {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				c := newCluster(t, kfake.SeedTopics(5, "t"))
-				asked := make(chan Refusal, 10)
-				r := newRig(t, c, change, func(cfg *Config) {
-					cfg.Refused = func(q Refusal) Resolution { asked <- q; return Resolution{Action: Drop} }
-				}).start()
-				window := int64(0)
-				produce := func(key, value string, partition int32) {
-					r.ticket++
-					rec := &router.Record{Topic: "t", Partition: partition, Key: []byte(key), Value: []byte(value)}
-					rec.Timestamp = time.Now().UnixMilli()
-					window += int64(rec.Size())
-					require.NoError(t, r.ProduceAt(t.Context(), rec, r.ticket, at(r.ticket)))
-				}
-				produce("warm", "warm", -1)
-				r.whole()
-				r.drain()
-				require.NoError(t, c.DeleteTopic("t"))
-				var four, other []string // keys of partition 4, and of others
-				for i := 0; len(four) < 2 || len(other) < 1; i++ {
-					if key := fmt.Sprint("k", i); partitionOf([]byte(key), 5) == 4 {
-						four = append(four, key)
-					} else {
-						other = append(other, key)
-					}
-				}
-				produce(four[0], "before", -1)
-				produce(other[0], "stray", 4)
-				produce(four[1], "after", -1)
-				r.whole()
-				require.NoError(t, c.CreateTopic("t", 1, nil))
-				r.drain()
-				q := <-asked
-				require.Equal(t, NoPartition, q.Reason)
-				require.Equal(t, "stray", string(q.Value))
-				require.Empty(t, asked)
-				require.Equal(t, []string{"before", "after"}, r.log("t", 2))
-				require.Len(t, r.acked, 4)
-				require.Equal(t, window, r.bytes)
-			})
-		})
 	}
 }
 

@@ -297,7 +297,7 @@ func (p *Producer) sealMark(now, next time.Time) time.Time {
 		x.quiet = time.Time{}
 	case now.Before(x.quiet):
 		return earlier(next, x.quiet)
-	case !p.own.begun || p.own.fenced || p.restarting || t != x.live || t.records > 0:
+	case !p.own.begun || p.ended != nil || p.restarting || t != x.live || t.records > 0:
 		x.quiet = now.Add(markQuiet)
 		return earlier(next, x.quiet)
 	default:
@@ -383,9 +383,6 @@ func (p *Producer) restartAll(id identity) {
 			part.restart()
 			p.refresh(part)
 		}
-	}
-	for _, t := range p.topics {
-		p.repartition(t)
 	}
 	for _, b := range p.brokers {
 		p.pump(b)

@@ -42,11 +42,9 @@ func (r *rig) produceAt(topic, key string) {
 	value := fmt.Sprintf("%s:%08d", key, r.ticket)
 	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	defer cancel()
-	require.NoError(r.t, r.ProduceAt(ctx, &router.Record{
-		Topic: topic, Partition: -1, Key: []byte(key),
-		Value: []byte(value),
-	}, r.ticket,
-		at(r.ticket)))
+	require.NoError(r.t, r.give(ctx, &router.Record{
+		Topic: topic, Partition: -1, Key: []byte(key), Value: []byte(value),
+	}))
 	r.sent[topic] = append(r.sent[topic], value)
 }
 

@@ -150,7 +150,7 @@ func TestKeepsAMarkAlone(t *testing.T) {
 				func(_ *Producer, x *transactions) { x.quiet = now.Add(1) }, now.Add(1), now.Add(1), false,
 			},
 			"not begun":  {func(p *Producer, _ *transactions) { p.own.begun = false }, again, again, false},
-			"fenced":     {func(p *Producer, _ *transactions) { p.own.fenced = true }, again, again, false},
+			"fenced":     {func(p *Producer, _ *transactions) { p.ended = ErrFenced }, again, again, false},
 			"recovering": {func(p *Producer, _ *transactions) { p.restarting = true }, again, again, false},
 			"another one ends": {
 				func(_ *Producer, x *transactions) { x.filling = &transaction{} },

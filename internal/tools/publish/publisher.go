@@ -80,16 +80,17 @@ func (p *Publisher) Publish(ctx context.Context, records []*router.Record, timeo
 	defer p.setSince(time.Time{})
 	out := make([]Outcome, len(records))
 	tickets := make([]uint64, len(records))
-	for i, rec := range records {
+	for i := range records {
 		p.ticket++
 		tickets[i] = p.ticket
-		out[i].Err = p.producer.Produce(ctx, rec, p.ticket)
-		var refused *kafka.RefusedError
-		if out[i].Err != nil && !errors.As(out[i].Err, &refused) {
-			out[i].Err = p.explain(out[i].Err)
+	}
+	drained := p.offer(ctx, records, tickets, out)
+	for errors.Is(drained, kafka.ErrSessionOver) {
+		p.producer.Abandon()
+		if drained = p.producer.Drain(ctx); drained == nil { // it has reported what was acknowledged before
+			drained = p.offer(ctx, records, tickets, out)
 		}
 	}
-	drained := p.producer.Drain(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, t := range tickets {
@@ -104,6 +105,32 @@ func (p *Publisher) Publish(ctx context.Context, records []*router.Record, timeo
 		delete(p.refused, t)
 	}
 	return out
+}
+
+// offer produces the records that have no outcome yet, and waits for the acknowledgements.
+func (p *Publisher) offer(ctx context.Context, records []*router.Record, tickets []uint64, out []Outcome) error {
+	for i, rec := range records {
+		if out[i].Err != nil || p.known(tickets[i]) {
+			continue
+		}
+		err := p.producer.Produce(ctx, rec, tickets[i])
+		var refused *kafka.RefusedError
+		switch {
+		case errors.Is(err, kafka.ErrSessionOver):
+			return err
+		case err != nil && !errors.As(err, &refused):
+			err = p.explain(err)
+		}
+		out[i].Err = err
+	}
+	return p.producer.Drain(ctx)
+}
+
+// known reports whether the record has an outcome.
+func (p *Publisher) known(ticket uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.acked[ticket] || p.refused[ticket] != nil
 }
 
 func (p *Publisher) setSince(t time.Time) {
