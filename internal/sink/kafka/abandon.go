@@ -65,11 +65,14 @@ func (p *Producer) forget() {
 		}
 		t.shrinkToFewer()
 	}
-	p.refusals = p.refusals[:0]
+	p.refusals, p.leavesOut = p.refusals[:0], ""
 	if p.tx != nil {
+		if !p.tx.live.opened.IsZero() {
+			p.metrics.transactions.WithLabelValues("aborted").Inc()
+		}
 		p.tx.clear(&p.dropped)
 	}
-	p.restarting, p.ended = false, nil
+	p.ended = nil
 	p.produced -= uint64(p.dropped.Records)
 	if p.dropped.Records > 0 {
 		p.log.Info("unacknowledged records are given up", zap.Int(logkey.Records, p.dropped.Records))
@@ -146,5 +149,4 @@ func (x *transactions) clear(dropped *Dropped) {
 	x.live = &transaction{}
 	x.filling = x.live
 	x.boundary, x.hurry, x.timer = false, false, false
-	x.recovery, x.redone = recovery{}, 0
 }

@@ -27,10 +27,10 @@ func (r *rig) take(topic, key string, partition int32) {
 	value := fmt.Sprintf("%s:%08d", key, r.ticket)
 	ctx, cancel := context.WithCancel(r.t.Context())
 	cancel() // so Produce fails where it waits
-	require.NoError(r.t, r.ProduceAt(ctx, &router.Record{
+	require.NoError(r.t, r.give(ctx, &router.Record{
 		Topic: topic, Partition: partition, Key: []byte(key), Value: []byte(value), Timestamp: 1700000000000,
 		Headers: []router.Header{{Key: "id", Value: []byte(value)}},
-	}, r.ticket, at(r.ticket)))
+	}))
 	r.sent[topic] = append(r.sent[topic], value)
 }
 

@@ -183,7 +183,6 @@ func TestSendingNeedsTheRight(t *testing.T) {
 		"an id":          {func(*Producer) {}, true},
 		"no id":          {func(p *Producer) { p.id = noIdentity }, false},
 		"id 0":           {func(p *Producer) { p.id = identity{0, 0} }, true},
-		"restarting":     {func(p *Producer) { p.restarting = true }, false},
 		"begun":          {func(p *Producer) { p.own = &ownership{begun: true} }, true},
 		"not begun":      {func(p *Producer) { p.own = &ownership{} }, false},
 		"over":           {func(p *Producer) { p.own, p.ended = &ownership{begun: true}, ErrFenced }, false},

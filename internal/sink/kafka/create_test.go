@@ -220,7 +220,7 @@ func collide(t *testing.T, action Action, change ...func(*Config)) {
 	for range 5 {
 		r.ticket++
 		rec := &router.Record{Topic: "x_y", Partition: -1, Key: []byte("k"), Value: []byte("v")}
-		err := r.ProduceAt(t.Context(), rec, r.ticket, Position{})
+		err := r.give(t.Context(), rec)
 		var no *RefusedError
 		if errors.As(err, &no) {
 			require.Equal(t, IllegalTopic, no.Reason)
@@ -245,7 +245,7 @@ func collide(t *testing.T, action Action, change ...func(*Config)) {
 		collides.Store(false)
 	}
 	r.Mark()
-	require.NoError(t, r.Drain(t.Context()))
+	r.drain()
 	require.Len(t, r.acked, taken)
 	require.Empty(t, r.Trouble())
 	r.produceAt("other", "k")

@@ -105,7 +105,7 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 		o.found = true
 	}
 	if p.tx != nil {
-		p.tx.committed, p.tx.latest, p.tx.kept = text, o.stored.Position, o.stored.Mark.Writes
+		p.tx.latest, p.tx.kept = o.stored.Position, o.stored.Mark.Writes
 	}
 	o.begun, o.answered = true, o.asked
 	p.adopt(id)

@@ -198,11 +198,23 @@ type given struct {
 func (r *rig) give(ctx context.Context, rec *router.Record) error {
 	r.given = append(r.given, given{rec: *rec, ticket: r.ticket})
 	err := r.ProduceAt(ctx, rec, r.ticket, at(r.ticket))
-	if errors.Is(err, ErrSessionOver) {
+	switch {
+	case errors.Is(err, ErrSessionOver):
 		r.readAgain()
 		return nil
+	case err != nil:
+		r.given = r.given[:len(r.given)-1]
 	}
 	return err
+}
+
+// beginAt begins where there is an owner, and returns the ticket up to which everything is in Kafka.
+func (r *rig) beginAt() uint64 {
+	if r.own == nil {
+		return 0
+	}
+	s, _ := r.begin()
+	return uint64(s.Commit)
 }
 
 // readAgain begins another session, as a reader of a log does: it produces again what is not acknowledged.
@@ -211,14 +223,20 @@ func (r *rig) readAgain() {
 	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	defer cancel()
 	again := func() error {
-		r.Abandon()
+		dropped := r.Abandon()
+		r.mu.Lock()
+		r.bytes += dropped.Bytes // the window gets them back
+		r.mu.Unlock()
 		if err := r.Drain(ctx); err != nil { // for acknowledgements that are on their way to Acked
 			return err
 		}
-		r.start()
+		covered := r.beginAt()
 		for i := range r.given {
 			g := &r.given[i]
 			r.mu.Lock()
+			if r.acked[g.ticket] == 0 && g.ticket <= covered {
+				r.acked[g.ticket]++ // it is in Kafka already
+			}
 			known := r.acked[g.ticket] > 0
 			r.mu.Unlock()
 			if known {
@@ -227,6 +245,9 @@ func (r *rig) readAgain() {
 			if err := r.ProduceAt(ctx, &g.rec, g.ticket, at(g.ticket)); err != nil {
 				return err
 			}
+			r.mu.Lock()
+			r.bytes -= int64(g.rec.Size()) // and is asked for them again
+			r.mu.Unlock()
 			if g.whole {
 				r.Mark()
 			}

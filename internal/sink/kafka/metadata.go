@@ -184,6 +184,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 		return
 	}
 	t.creation, t.refusedName, t.seenAt, t.absent = creation{}, refusedName{}, time.Now(), false
+	t.forgetDecisions(t.seenAt)
 	if t.wanted < len(answer.Partitions) {
 		t.trouble.resolve(&p.troubles)
 	}

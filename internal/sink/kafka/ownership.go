@@ -243,17 +243,16 @@ func (p *Producer) fencedBy(why string) {
 }
 
 // outranked takes a leader's answer that it knows of a newer epoch. A partition goes on with the epoch its sequence
-// began with, while ours may have been raised since, by Keep for one. So an epoch that is not our latest is replaced by
-// the latest, and only a refusal of that one means another producer. One that wrote in the partition has a higher epoch
-// than any of ours. While the coordinator is asked its answer decides: it may have raised our epoch already.
+// began with, while ours may have been raised since, by Keep for one. So only a refusal of our latest means another
+// producer, and that of an earlier one ends the session. While the coordinator is asked its answer decides: it may have
+// raised our epoch already.
 func (p *Producer) outranked(part *partition, cause wire.Verdict) {
 	if p.own.renewing() {
 		p.postpone(part, cause, p.cfg.pace.delay(part.attempt))
 		return
 	}
 	if part.begun && part.identity != p.own.identity {
-		p.postpone(part, cause, p.cfg.pace.delay(part.attempt))
-		p.restart(part, cause)
+		p.giveUp(part.object(), cause.Name)
 		return
 	}
 	p.fencedBy(cause.Name + " from " + part.String())

@@ -210,12 +210,6 @@ func (part *partition) rewind() wire.Verdict {
 	return cause
 }
 
-// release puts the batches of an aborted transaction back in front of the queue. Kafka knows nothing of them any more.
-func (part *partition) release() {
-	part.held = part.requeue(part.held)
-	part.registered, part.entered = nil, nil
-}
-
 // requeue puts batches back in front of the queue, in their order, and returns the list that held them, emptied.
 func (part *partition) requeue(batches []*batch) []*batch {
 	for _, b := range batches {

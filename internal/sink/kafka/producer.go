@@ -38,7 +38,6 @@ type Producer struct {
 	tokenTrouble trouble // see tokens
 	troubles     troubleLog
 	idFailures   int
-	restarting   bool // transactions: nothing is sent until every request is answered, then the live one is recovered
 
 	flushed  bool         // Flush was called since the last Produce
 	produced uint64       // records taken by Produce
@@ -51,8 +50,9 @@ type Producer struct {
 	generation uint64 // of requests: Abandon begins a new one, and the answers to older requests mean nothing
 	waiting    map[*partition]struct{}
 
-	refusals []*partition  // whose refused record is not decided and not asked about yet
-	asks     chan struct{} // capacity 1: refusals is not empty
+	refusals  []*partition  // whose refused record is not decided and not asked about yet
+	asks      chan struct{} // capacity 1: refusals is not empty
+	leavesOut string        // the object of a decision that ends the session, after others that are due; empty for none
 
 	completed []*batch // acknowledged, for deliver
 	spare     []*batch
@@ -185,6 +185,9 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 		return nil
 	}
 	p.flushStage()
+	if decided, err := p.produceDecided(ctx, t, taken{rec, size, ticket, pos}); decided {
+		return err
+	}
 	part, err := p.partitionFor(ctx, t, rec)
 	if err != nil {
 		return err

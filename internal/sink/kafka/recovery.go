@@ -55,9 +55,6 @@ func (p *Producer) answer(b *broker, r *request, res *wire.ProduceAnswer) error 
 // proceed sends the batches that the answers have made possible to send: on their broker, and on others that lead the
 // partitions by now.
 func (p *Producer) proceed(b *broker, parts []*partition) {
-	if p.restarting && p.flying == 0 {
-		poke(p.tx.wake) // for recover
-	}
 	p.pump(b)
 	for _, part := range parts {
 		if part.broker != nil && part.broker != b {
@@ -86,8 +83,8 @@ func (p *Producer) resolve(b *batch, v wire.Verdict) {
 	p.refresh(part)
 }
 
-// rewind is the one recovery primitive: everything unacknowledged of the partition goes back in front of its queue
-// with its sequence numbers. Further steps depend on the cause. The caller refreshes the partition.
+// rewind is the one recovery within a session: everything unacknowledged of the partition goes back in front of its
+// queue with its sequence numbers. Further steps depend on the cause. The caller refreshes the partition.
 func (p *Producer) rewind(part *partition) {
 	p.unready(part)
 	again := len(part.inflight)
@@ -104,7 +101,7 @@ func (p *Producer) rewind(part *partition) {
 
 	switch {
 	case p.tx != nil && (cause.Action == wire.Bump || cause.Action == wire.Renew || cause.Action == wire.Fenced):
-		p.lose(cause)
+		p.lose(part.object(), cause)
 	case p.own.fences() && (cause.Action == wire.Fenced || cause.Code == wire.InvalidProducerEpoch):
 		p.outranked(part, cause)
 	default:
@@ -134,8 +131,7 @@ func (p *Producer) recoverFrom(part *partition, cause wire.Verdict, again int) {
 	case wire.Split:
 		p.split(part, cause)
 	case wire.Bump, wire.Renew:
-		p.postpone(part, cause, p.cfg.pace.delay(part.attempt))
-		p.restart(part, cause)
+		p.lose(part.object(), cause)
 	case wire.Mute:
 		p.postpone(part, cause, p.cfg.pace.slowly())
 	case wire.Fenced:
@@ -175,48 +171,6 @@ func (p *Producer) resume(part *partition) {
 	p.refresh(part)
 	if part.broker != nil {
 		p.pump(part.broker)
-	}
-}
-
-// restart starts the partition's sequence over, after the broker has lost it: what was appended without an answer is
-// appended again.
-func (p *Producer) restart(part *partition, cause wire.Verdict) {
-	first := part.queued[0]
-	p.log.Warn("the broker lost the producer's state; starting over with a new epoch, records whose acknowledgement "+
-		"was lost may appear twice",
-		zap.String(logkey.Topic, part.topic.name), zap.Int32(logkey.Partition, part.index),
-		zap.String(logkey.Cause, cause.Name),
-		zap.Int64(logkey.ProducerID, first.identity.id), zap.Int16(logkey.Epoch, first.identity.epoch),
-		zap.Int32(logkey.Sequence, first.sequence), zap.Int32(logkey.Records, first.records))
-	p.bump(part, cause.Action == wire.Renew)
-}
-
-// bump starts the partition's sequence over under an epoch, or with renew a producer id, that it has not used. Nothing
-// of it may be in flight.
-//
-// The broker keeps a producer's state for each partition separately, so the others go on as they are: what they have in
-// doubt is still recognized when it is sent again. Kafka's own client does the same
-// (TransactionManager.requestIdempotentEpochBumpForPartition).
-func (p *Producer) bump(part *partition, renew bool) {
-	p.metrics.epochBumps.Inc()
-	if part.begun && part.identity == p.id {
-		next, ok := p.id.bumped()
-		switch {
-		case p.own.fences():
-			p.id = noIdentity
-			p.askEpoch()
-		case ok && !renew:
-			p.id = next
-		default:
-			p.id = noIdentity
-			p.wakeControl()
-		}
-	}
-	p.unready(part)
-	part.restart()
-	p.refresh(part)
-	for _, b := range p.brokers {
-		p.pump(b)
 	}
 }
 

@@ -23,20 +23,17 @@ func TestRecoversByCause(t *testing.T) {
 		attempt int
 		wait    time.Duration // 0: it goes on at once
 		fatal   bool
-		epoch   int16
 	}{
-		"the leader moved":            {leaderMoved, 1, 100, 0, 0, false, 0},
-		"another leader":              {verdict(wire.Refresh), 1, 100, 2, 4 * time.Second, false, 0},
-		"the connection":              {connectionLost, 1, socketRequestMax, 2, 0, false, 0},
-		"a request that is too large": {connectionLost, 1, socketRequestMax + 1, 2, 10 * time.Hour, false, 0},
-		"nothing flew":                {connectionLost, 0, socketRequestMax + 1, 2, 0, false, 0},
-		"again":                       {verdict(wire.Rewind), 1, 100, 3, 8 * time.Second, false, 0},
-		"damaged once":                {wire.VerdictOf(wire.CorruptMessage), 1, 100, 0, time.Second, false, 0},
-		"damaged again":               {wire.VerdictOf(wire.CorruptMessage), 1, 100, 1, 10 * time.Hour, false, 0},
-		"a new epoch":                 {verdict(wire.Bump), 1, 100, 1, 2 * time.Second, false, 1},
-		"a new id":                    {verdict(wire.Renew), 1, 100, 1, 2 * time.Second, false, -1},
-		"an operator's":               {verdict(wire.Mute), 1, 100, 1, 10 * time.Hour, false, 0},
-		"fenced":                      {verdict(wire.Fenced), 1, 100, 0, 0, true, 0},
+		"the leader moved":            {leaderMoved, 1, 100, 0, 0, false},
+		"another leader":              {verdict(wire.Refresh), 1, 100, 2, 4 * time.Second, false},
+		"the connection":              {connectionLost, 1, socketRequestMax, 2, 0, false},
+		"a request that is too large": {connectionLost, 1, socketRequestMax + 1, 2, 10 * time.Hour, false},
+		"nothing flew":                {connectionLost, 0, socketRequestMax + 1, 2, 0, false},
+		"again":                       {verdict(wire.Rewind), 1, 100, 3, 8 * time.Second, false},
+		"damaged once":                {wire.VerdictOf(wire.CorruptMessage), 1, 100, 0, time.Second, false},
+		"damaged again":               {wire.VerdictOf(wire.CorruptMessage), 1, 100, 1, 10 * time.Hour, false},
+		"an operator's":               {verdict(wire.Mute), 1, 100, 1, 10 * time.Hour, false},
+		"fenced":                      {verdict(wire.Fenced), 1, 100, 0, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -52,7 +49,6 @@ func TestRecoversByCause(t *testing.T) {
 				if test.fatal {
 					require.Equal(t, fault.Operator, fault.KindOf(p.fatal))
 				}
-				require.Equal(t, test.epoch, p.id.epoch)
 				if test.wait == 0 {
 					require.False(t, part.waiting)
 					return
@@ -87,39 +83,6 @@ func TestCountsRewinds(t *testing.T) {
 		p.rewind(part)
 		require.Equal(t, test.want, testutil.ToFloat64(p.metrics.rewinds), name)
 		require.Equal(t, probing, part.state, name)
-	}
-}
-
-// An epoch is raised only where the partition's sequence is under the latest one.
-func TestBumps(t *testing.T) {
-	for name, test := range map[string]struct {
-		own   bool
-		begun bool
-		part  identity
-		id    identity
-		renew bool
-		want  identity
-		asks  bool
-	}{
-		"ours":             {false, true, identity{1, 4}, identity{1, 4}, false, identity{1, 5}, false},
-		"of an old epoch":  {false, true, identity{1, 3}, identity{1, 4}, false, identity{1, 4}, false},
-		"nothing was sent": {false, false, identity{1, 4}, identity{1, 4}, false, identity{1, 4}, false},
-		"another id":       {false, true, identity{1, 4}, identity{1, 4}, true, noIdentity, false},
-		"used up":          {false, true, identity{1, maxEpoch}, identity{1, maxEpoch}, false, noIdentity, false},
-		"the coordinator's": {
-			true, true, identity{1, 4}, identity{1, 4}, false, noIdentity, true,
-		},
-	} {
-		p := still(t, func(cfg *Config) { cfg.Owned = test.own })
-		part := p.partitions(1)[0]
-		keyed(part, "a").assign(test.part, 7)
-		p.id, part.begun, part.identity, part.nextSequence = test.id, test.begun, test.part, 8
-		p.bump(part, test.renew)
-		require.Equal(t, test.want, p.id, name)
-		require.Equal(t, test.asks, test.own && p.own.renewing(), name)
-		require.False(t, part.begun || part.queued[0].sequenced, name)
-		require.Zero(t, part.nextSequence, name)
-		require.InDelta(t, 1, testutil.ToFloat64(p.metrics.epochBumps), 0)
 	}
 }
 
@@ -267,28 +230,22 @@ func TestFencedByALeader(t *testing.T) {
 	}
 }
 
-// With transactions whatever costs the epoch costs the transaction. The recovery begins when nothing flies any more.
-func TestALostEpochLosesTheTransaction(t *testing.T) {
-	for action, lost := range map[wire.Action]bool{
-		wire.Bump: true, wire.Renew: true, wire.Fenced: true, wire.Rewind: false, wire.Mute: false,
-	} {
-		p, x := transacting(t)
-		part := p.partitions(1)[0]
-		keyed(part, "a")
-		part.take(p.id)
-		part.unanswered = 0
-		part.drain(wire.Verdict{Code: 99, Name: "X", Action: action})
-		p.rewind(part)
-		require.Equal(t, lost, p.restarting, action)
-		require.Equal(t, lost, poked(x.wake), action)
-		require.Nil(t, p.fatal)
-	}
-	for flying, wakes := range map[int]bool{0: true, 1: false} {
-		p, x := transacting(t)
-		p.partitions(1)
-		p.restarting, p.flying = true, flying
-		p.proceed(p.brokers[1], nil)
-		require.Equal(t, wakes, poked(x.wake))
+// Whatever costs the sequence costs the session, with an owner and without one.
+func TestALostSequenceEndsTheSession(t *testing.T) {
+	for mode, change := range modes {
+		for action, lost := range map[wire.Action]bool{
+			wire.Bump: true, wire.Renew: true, wire.Rewind: false, wire.Mute: false,
+		} {
+			p := still(t, change)
+			part := p.partitions(1)[0]
+			keyed(part, "a")
+			part.take(p.id)
+			part.unanswered = 0
+			part.drain(wire.Verdict{Code: 99, Name: "X", Action: action})
+			p.rewind(part)
+			require.Equal(t, lost, errors.Is(p.ended, ErrSessionOver), "%s %s", mode, action)
+			require.Nil(t, p.fatal)
+		}
 	}
 }
 

@@ -42,10 +42,9 @@ func (p *Producer) pumpAll() {
 	}
 }
 
-// sending reports whether there is a producer id to send with, no recovery waits for everything to be answered, and the
-// session is not over.
+// sending reports whether there is a producer id to send with and the session is not over.
 func (p *Producer) sending() bool {
-	return p.id.valid() && !p.restarting && p.ended == nil && (p.own == nil || p.own.begun)
+	return p.id.valid() && p.ended == nil && (p.own == nil || p.own.begun)
 }
 
 // idle is how much an idle connection sends without a Flush. The records in memory are spread over the brokers.

@@ -3,15 +3,40 @@ package kafka
 import (
 	"errors"
 	"fmt"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// ErrSessionOver is the error of Produce, Drain and Keep after an event that no repeat of the same bytes can heal, for
-// example a topic that was made again with fewer partitions. The caller calls Abandon, Begin if it has an owner, and
-// produces again whatever was not acknowledged. Some of that may be in the log already.
+// ErrSessionOver is the error of Produce, Drain and Keep after an event that no repeat of the same bytes can heal: the
+// broker has lost the producer's sequence, a transaction has timed out or had an answer lost, a refused record is to be
+// left out, a topic was made again with fewer partitions. The caller calls Abandon, Begin if it has an owner, and
+// produces again whatever was not acknowledged. Some of that may be in the log already; with transactions, only if the
+// position that Begin returns covers it.
 var ErrSessionOver = errors.New("the session with Kafka is over")
+
+// lose ends the session at an answer that says that our sequence, epoch or transaction is not what it was.
+//
+// With a transactional id the coordinator raises the epoch both when another instance takes over and when it aborts a
+// transaction that was open for too long (TransactionStateManager.timedOutTransactions), and does not say which. It
+// counts as another instance unless our own transaction may have timed out, or the id has expired. Whoever holds the
+// source is right in the end: a Begin follows in either case, and reads the position that was committed last.
+func (p *Producer) lose(object string, cause wire.Verdict) {
+	ousted := cause.Code == wire.InvalidProducerEpoch || cause.Code == wire.ProducerFenced
+	if p.tx != nil && ousted && !p.tx.timedOut() {
+		p.fencedBy(cause.Name + " from " + object)
+		return
+	}
+	if cause.Action == wire.Renew && !p.own.fences() {
+		p.id = noIdentity
+	}
+	p.giveUp(object, cause.Name)
+}
 
 // giveUp ends the session for a reason that has nothing to do with other producers.
 func (p *Producer) giveUp(object, why string) {
+	if p.ended == nil {
+		p.metrics.epochBumps.Inc()
+	}
 	p.end(fmt.Errorf("%w: %s: %s", ErrSessionOver, object, why))
 }
 

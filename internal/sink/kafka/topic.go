@@ -44,6 +44,8 @@ type topic struct {
 	describedAt time.Time // of the last answer
 	describeAt  time.Time // when they are asked for again: an operator may change them
 
+	decided *decisions // about records that the topic has refused; nil for none
+
 	creation    creation
 	refusedName refusedName
 	trouble     trouble

@@ -5,9 +5,6 @@ import (
 	"context"
 	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
@@ -79,7 +76,6 @@ type transaction struct {
 	writes       int64  // of the mark in it
 	offsetsAdded bool
 	positioned   bool // the position is in the transaction
-	ending       bool // EndTxn(commit) was sent: it may be committed
 	doubtful     bool // an answer about it was lost, so the request may still arrive
 }
 
@@ -101,11 +97,7 @@ type transactions struct {
 	quiet  time.Time // when a mark is kept although no record comes
 	latest Position  // of the last transaction that was committed
 
-	count     uint64 // transactions sealed in this life
-	committed string // the metadata committed last, by any producer
-
-	recovery recovery
-	redone   int // recoveries since the last commit
+	count uint64 // transactions sealed in this life
 }
 
 func newTransactions(cfg *Transactions, o *ownership) *transactions {
@@ -297,7 +289,7 @@ func (p *Producer) sealMark(now, next time.Time) time.Time {
 		x.quiet = time.Time{}
 	case now.Before(x.quiet):
 		return earlier(next, x.quiet)
-	case !p.own.begun || p.ended != nil || p.restarting || t != x.live || t.records > 0:
+	case !p.own.begun || p.ended != nil || t != x.live || t.records > 0:
 		x.quiet = now.Add(markQuiet)
 		return earlier(next, x.quiet)
 	default:
@@ -345,7 +337,6 @@ func (p *Producer) succeed() {
 	poke(p.acks)
 	p.metrics.transactions.WithLabelValues("committed").Inc()
 	p.metrics.transactionSeconds.Observe(time.Since(t.began).Seconds())
-	x.committed, x.redone = t.metadata, 0
 	x.latest, x.kept = t.last, t.writes
 	p.announce()
 	x.live = x.filling
@@ -354,37 +345,7 @@ func (p *Producer) succeed() {
 	p.trySeal(now)
 }
 
-// redo starts the live transaction over, from the first of its batches, after it was aborted and under a new epoch.
-// Nothing may be in flight.
-func (p *Producer) redo(id identity) {
-	x := p.tx
-	t := x.live
-	p.metrics.transactions.WithLabelValues("aborted").Inc()
-	p.log.Warn("the kafka transaction was aborted and is sent again",
-		zap.String(logkey.Cause, x.recovery.cause.Name), zap.Uint64(logkey.Records, t.records),
-		zap.Int64(logkey.ProducerID, id.id), zap.Int16(logkey.Epoch, id.epoch))
-	x.redone++
-	t.unadded = append(t.unadded[:0], t.parts...)
-	t.acked, t.entered, t.opened = uint64(len(t.dropped)), 0, time.Time{}
-	t.offsetsAdded, t.positioned, t.ending, t.doubtful = false, false, false, false
-	p.restartAll(id)
-}
-
-// restartAll lets the sequences of all partitions start over.
-func (p *Producer) restartAll(id identity) {
-	p.id = id
-	p.restarting = false
-	p.tx.recovery = recovery{}
-	p.metrics.epochBumps.Inc()
-	for _, t := range p.topics {
-		for _, part := range t.partitions {
-			p.unready(part)
-			part.release()
-			part.restart()
-			p.refresh(part)
-		}
-	}
-	for _, b := range p.brokers {
-		p.pump(b)
-	}
+// timedOut reports whether the coordinator may have aborted the live transaction for its age.
+func (x *transactions) timedOut() bool {
+	return !x.live.opened.IsZero() && time.Since(x.live.opened) >= x.cfg.Timeout*3/4
 }

@@ -33,7 +33,7 @@ func (p *Producer) stepFailed(err error) time.Duration {
 }
 
 // judge takes the code of an answer about the transaction: true for success, otherwise how long to wait. Codes that say
-// that the transaction cannot go on start its recovery.
+// that the transaction cannot go on end the session.
 func (p *Producer) judge(api, object string, code int16) (ok bool, wait time.Duration) {
 	x := p.tx
 	v := wire.VerdictOf(code)
@@ -46,7 +46,7 @@ func (p *Producer) judge(api, object string, code int16) (ok bool, wait time.Dur
 		x.trouble.resolve(&p.troubles)
 		return true, 0
 	case wire.Bump, wire.Renew, wire.Fenced:
-		p.lose(v)
+		p.lose(object, v)
 		return false, 0
 	}
 	x.failures++

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// An answer about the transaction: success, a short wait, a long one, or the recovery.
+// An answer about the transaction: success, a short wait, a long one, or the end of the session.
 func TestJudgesAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
 		code     int16
@@ -50,7 +50,7 @@ func TestJudgesAnswers(t *testing.T) {
 		x.failures = test.failures
 		ok, wait := p.judge("EndTxn", "object", test.code)
 		require.Equal(t, test.ok, ok, name)
-		require.Equal(t, test.lost, p.restarting, name)
+		require.Equal(t, test.lost, p.ended != nil, name)
 		require.GreaterOrEqual(t, wait, test.least, name)
 		require.LessOrEqual(t, wait, test.most, name)
 		require.Equal(t, test.trouble, x.trouble.Kind, name)

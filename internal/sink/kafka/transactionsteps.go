@@ -19,11 +19,6 @@ import (
 func (p *Producer) nextTransactionStep() func(context.Context) time.Duration {
 	t := p.tx.live
 	switch {
-	case p.restarting:
-		if p.flying > 0 {
-			return nil // proceed wakes us
-		}
-		return p.recover
 	case t.unplaced > 0:
 		return nil // placed wakes us
 	case len(t.unadded) > 0:
@@ -158,12 +153,15 @@ func (p *Producer) commitPosition(ctx context.Context) time.Duration {
 }
 
 // endTransaction commits. From the first try on the transaction may be committed, so nothing but the answer, or the
-// position found afterwards, shows how it ended.
+// position that the next Begin reads, shows how it ended.
+//
+// After a transaction about which an answer was lost the session is over: that request may still arrive, and under the
+// same epoch the coordinator would take it for one about the next transaction. An EndTxn would commit the records that
+// are there by then, without their position (KIP-890).
 func (p *Producer) endTransaction(ctx context.Context) time.Duration {
 	x := p.tx
 	p.mu.Lock()
 	t, id := x.live, p.id
-	t.ending = true
 	p.mu.Unlock()
 	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, &endtxn.Request{
 		TransactionalID: x.owner.TransactionalID, ProducerID: id.id, ProducerEpoch: id.epoch, Committed: true,
@@ -176,7 +174,8 @@ func (p *Producer) endTransaction(ctx context.Context) time.Duration {
 	ok, wait := p.judge("EndTxn", x.object(), res.(*endtxn.Response).ErrorCode)
 	switch {
 	case ok && t.doubtful:
-		p.renewAfter()
+		p.succeed()
+		p.giveUp(x.object(), "the answer to a request was lost")
 	case ok:
 		p.succeed()
 	}

@@ -123,8 +123,6 @@ func TestStepsOfATransaction(t *testing.T) {
 		"not sealed, all is in": {
 			func(_ *Producer, l *transaction) { l.offsetsAdded, l.positioned = true, true }, "",
 		},
-		"recovering":            {func(p *Producer, _ *transaction) { p.restarting = true }, "recover"},
-		"recovering, one flies": {func(p *Producer, _ *transaction) { p.restarting, p.flying = true, 1 }, ""},
 	} {
 		p, x := transacting(t)
 		test.set(p, x.live)
@@ -149,9 +147,8 @@ func TestKeepsAMarkAlone(t *testing.T) {
 			"not yet": {
 				func(_ *Producer, x *transactions) { x.quiet = now.Add(1) }, now.Add(1), now.Add(1), false,
 			},
-			"not begun":  {func(p *Producer, _ *transactions) { p.own.begun = false }, again, again, false},
-			"fenced":     {func(p *Producer, _ *transactions) { p.ended = ErrFenced }, again, again, false},
-			"recovering": {func(p *Producer, _ *transactions) { p.restarting = true }, again, again, false},
+			"not begun": {func(p *Producer, _ *transactions) { p.own.begun = false }, again, again, false},
+			"fenced":    {func(p *Producer, _ *transactions) { p.ended = ErrFenced }, again, again, false},
 			"another one ends": {
 				func(_ *Producer, x *transactions) { x.filling = &transaction{} },
 				again, again, false,
@@ -194,7 +191,7 @@ func TestKeepsAMarkAlone(t *testing.T) {
 	})
 }
 
-// What follows a commit, and an abort.
+// What follows a commit.
 func TestEndsOfATransaction(t *testing.T) {
 	p, x := transacting(t)
 	part := p.partitions(1)[0]
@@ -203,25 +200,15 @@ func TestEndsOfATransaction(t *testing.T) {
 	part.held = []*batch{one}
 	*x.live = transaction{
 		parts: []*partition{part}, dropped: []*batch{dropped}, records: 2, metadata: "m", last: at(9), writes: 4,
-		began: time.Now(), acked: 2, opened: time.Now(), offsetsAdded: true, positioned: true, ending: true,
+		began: time.Now(), acked: 2, opened: time.Now(), offsetsAdded: true, positioned: true,
 	}
-	live := x.live
-	p.redo(identity{1, 7})
-	require.Equal(t, 1, x.redone)
-	require.Equal(t, []*batch{one}, part.queued)
-	require.Equal(t, one.size(), part.pending)
-	require.Equal(t, []any{uint64(1), []*partition{part}, false, false, false, true, identity{1, 7}}, []any{
-		live.acked, live.unadded, live.offsetsAdded, live.positioned, live.ending, live.opened.IsZero(), p.id,
-	})
-	require.InDelta(t, 1, testutil.ToFloat64(p.metrics.transactions.WithLabelValues("aborted")), 0)
-
 	part.queued, part.pending, part.held = nil, 0, []*batch{one}
 	next := &transaction{}
 	x.filling = next
 	p.succeed()
 	require.Equal(t, []*batch{one, dropped}, p.completed)
 	require.Empty(t, part.held)
-	require.Equal(t, []any{"m", 0, at(9), int64(4)}, []any{x.committed, x.redone, x.latest, x.kept})
+	require.Equal(t, []any{at(9), int64(4)}, []any{x.latest, x.kept})
 	require.Same(t, next, x.live)
 	require.InDelta(t, 1, testutil.ToFloat64(p.metrics.transactions.WithLabelValues("committed")), 0)
 	require.True(t, poked(p.acks))
