@@ -126,7 +126,7 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 		if i == 200 {
 			of.spoil(rec)
 		}
-		require.NoError(t, r.ProduceAt(ctx, rec, r.ticket, at(r.ticket)))
+		require.NoError(t, r.give(ctx, rec))
 	}
 	produce(0)
 	r.whole()

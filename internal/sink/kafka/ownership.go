@@ -177,10 +177,10 @@ func (p *Producer) nextStep() func(context.Context) time.Duration {
 		return p.fence
 	case !o.begun || o.plain:
 		return nil
-	case p.tx != nil:
-		return p.nextTransactionStep()
 	case o.renewing():
 		return p.renew
+	case p.tx != nil:
+		return p.nextTransactionStep()
 	}
 	return nil
 }
@@ -217,12 +217,20 @@ func (p *Producer) renew(ctx context.Context) time.Duration {
 	}
 }
 
-// adopt makes the coordinator's answer the identity of everything that begins a sequence from here on.
+// adopt makes the coordinator's answer the identity of everything that begins a sequence from here on. Between two
+// transactions nothing is in flight, and every partition begins one.
 func (p *Producer) adopt(id identity) {
 	o := p.own
 	o.identity, o.failures, o.renewed, o.unavailable = id, 0, time.Now().Round(0), time.Time{}
 	o.trouble.resolve(&p.troubles)
 	p.id = id
+	if p.tx != nil {
+		for _, t := range p.topics {
+			for _, part := range t.partitions {
+				part.restart()
+			}
+		}
+	}
 	p.announce()
 	for _, b := range p.brokers {
 		p.pump(b)

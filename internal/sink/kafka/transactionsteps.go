@@ -155,9 +155,9 @@ func (p *Producer) commitPosition(ctx context.Context) time.Duration {
 // endTransaction commits. From the first try on the transaction may be committed, so nothing but the answer, or the
 // position that the next Begin reads, shows how it ended.
 //
-// After a transaction about which an answer was lost the session is over: that request may still arrive, and under the
-// same epoch the coordinator would take it for one about the next transaction. An EndTxn would commit the records that
-// are there by then, without their position (KIP-890).
+// After a transaction about which an answer was lost the next epoch is taken: that request may still arrive, and under
+// the same epoch the coordinator would take it for one about the next transaction. An EndTxn would commit the records
+// that are there by then, without their position (KIP-890).
 func (p *Producer) endTransaction(ctx context.Context) time.Duration {
 	x := p.tx
 	p.mu.Lock()
@@ -172,14 +172,15 @@ func (p *Producer) endTransaction(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ok, wait := p.judge("EndTxn", x.object(), res.(*endtxn.Response).ErrorCode)
-	switch {
-	case ok && t.doubtful:
-		p.succeed()
-		p.giveUp(x.object(), "the answer to a request was lost")
-	case ok:
-		p.succeed()
+	if !ok {
+		return wait
 	}
-	return wait
+	p.succeed()
+	if t.doubtful {
+		p.metrics.epochBumps.Inc()
+		p.askEpoch()
+	}
+	return 0
 }
 
 // unanswered notes that a request about the transaction may still arrive, and has the step tried again.
