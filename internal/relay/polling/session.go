@@ -13,6 +13,7 @@ import (
 
 // workSessions runs the workers for one session with Kafka after the other.
 func (r *Relay) workSessions(ctx context.Context) error {
+	again, published := newRetry(), r.published.Load()
 	for first := true; ; first = false {
 		session, end := context.WithCancelCause(ctx)
 		r.over.Store(&end)
@@ -33,6 +34,11 @@ func (r *Relay) workSessions(ctx context.Context) error {
 			return err
 		}
 		r.log.Warn("the session with Kafka is over; what it had not acknowledged is read again", zap.Error(why))
+		if n := r.published.Load(); n != published {
+			published = n
+			again.reset()
+		}
+		again.wait(ctx, r.stopping)
 	}
 }
 

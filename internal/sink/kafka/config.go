@@ -71,8 +71,8 @@ type Config struct {
 	// producer has fenced this one. Always so with Transactions. Default: no other producer is fenced, and none fences.
 	Owned bool
 
-	// Ended, when set, is called with ErrFenced or ErrSessionOver when the session is over, once until the next Abandon.
-	// It is called with the producer's lock and must return at once.
+	// Ended, when set, is called with ErrFenced or ErrSessionOver when the session is over, once until the next
+	// Abandon. It is called with the producer's lock and must return at once.
 	Ended func(error)
 
 	// Transactions, when set, makes delivery exactly-once: see Begin, ProduceAt and Mark. Default nil: idempotent.

@@ -39,24 +39,24 @@
 //
 // A partition that meets an error drains: it sends nothing until every request in flight is answered or its connection
 // is closed. Then it rewinds: everything unacknowledged is sent again, in sequence, the first batch alone (probing).
-// There is no other recovery, no limit of attempts, and nothing is dropped; package wire says what an error code adds
-// to it. A rewind never overtakes an older copy. Either that copy is answered, or it came over a connection that is
-// closed, and the broker refuses it because it has seen newer sequences.
+// There is no limit of attempts, and nothing is dropped; package wire says what an error code adds to it. A rewind
+// never overtakes an older copy. Either that copy is answered, or it came over a connection that is closed, and the
+// broker refuses it because it has seen newer sequences.
+//
+// # When the same bytes cannot heal it
+//
+// The session ends, see sessionend.go. The broker has lost the sequence (codes 45 and 59 with everything older
+// acknowledged), a refused record is to be left out, a transaction has timed out, a topic was made again with fewer
+// partitions. The caller gives up what is not acknowledged and reads it again from its source, under a new epoch. So no
+// record is ever numbered twice within a session, or moved to another partition. What was appended without an answer is
+// then appended again, but for transactions. These are the only duplicates that a producer makes, and it logs them.
 //
 // # Transactions
 //
 // With Config.Transactions every batch is part of a Kafka transaction (KIP-98). The transaction also commits the
 // position of its last record, as the metadata of a group's offset. A transaction is sealed at a Mark. Its batches are
-// reported to Acked only after EndTxn, and stay in memory until then, so an aborted transaction is sent again from
-// memory. A failure that would be an epoch bump without transactions, with repeats in the log, is such a redo,
-// invisible to read_committed consumers. A transaction one of whose answers was lost is followed by a new epoch, so
-// that nothing of it that arrives late acts on the next one. A partition that cannot be written delays everything, not
-// only itself.
-//
-// # When the broker loses the producer's state
-//
-// Only when the broker has lost the producer's state (codes 45 and 59 with everything older acknowledged) the sequence
-// of the partition starts over with a new epoch; the other partitions keep theirs. Batches that were appended before
-// without an answer are then appended again. These are the only duplicates that a running producer makes, and it logs
-// them.
+// reported to Acked only after EndTxn. Begin aborts an open transaction, or waits for the end of one that is being
+// ended, and reads the position after it, so that what was committed is known, whatever became of the answers. A
+// transaction one of whose answers was lost is followed by a new epoch, so that nothing of it that arrives late acts on
+// the next one. A partition that cannot be written delays everything, not only itself.
 package kafka

@@ -80,10 +80,11 @@ const (
 	// Hold: the partition waits, Trouble says so, and the record is tried again every few seconds; if it is refused
 	// again, Config.Refused is asked again. It continues when the topic takes the record.
 	Hold Action = iota
-	// Drop: the record is taken out of the partition, and its ticket acknowledged.
+	// Drop: the session ends, and when the record is produced again its ticket is acknowledged.
 	Drop
-	// Replace: Resolution.Record is produced in its place, with its ticket, which is acknowledged when the replacement
-	// is in the log. With transactions it is part of the refused record's transaction.
+	// Replace: the session ends, and when the record is produced again Resolution.Record is in its place, with its
+	// ticket, which is acknowledged when the replacement is in the log. With transactions it is part of the refused
+	// record's transaction.
 	Replace
 )
 

@@ -8,10 +8,10 @@ import (
 )
 
 // ErrSessionOver is the error of Produce, Drain and Keep after an event that no repeat of the same bytes can heal: the
-// broker has lost the producer's sequence, a transaction has timed out, a refused record is to be
-// left out, a topic was made again with fewer partitions. The caller calls Abandon, Begin if it has an owner, and
-// produces again whatever was not acknowledged. Some of that may be in the log already; with transactions, only if the
-// position that Begin returns covers it.
+// broker has lost the producer's sequence, a transaction has timed out, a refused record is to be left out, a topic was
+// made again with fewer partitions. The caller calls Abandon, Begin if it has an owner, and produces again whatever was
+// not acknowledged. Some of that may be in the log already; with transactions, only if the position that Begin returns
+// covers it.
 var ErrSessionOver = errors.New("the session with Kafka is over")
 
 // lose ends the session at an answer that says that our sequence, epoch or transaction is not what it was.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -85,7 +87,12 @@ func (p *Publisher) Publish(ctx context.Context, records []*router.Record, timeo
 		tickets[i] = p.ticket
 	}
 	drained := p.offer(ctx, records, tickets, out)
+	again := backoff.NewExponentialBackOff()
 	for errors.Is(drained, kafka.ErrSessionOver) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(again.NextBackOff()):
+		}
 		p.producer.Abandon()
 		if drained = p.producer.Drain(ctx); drained == nil { // it has reported what was acknowledged before
 			drained = p.offer(ctx, records, tickets, out)

@@ -14,9 +14,9 @@ const (
 	Refresh
 	// Split: the topic does not take all of the batch; send it in halves. A single record is for Config.Refused.
 	Split
-	// Bump: the broker's idea of our sequence is lost; take a new epoch and start the sequences over.
+	// Bump: the broker's idea of our sequence is lost; the next session begins with a new epoch.
 	Bump
-	// Renew: our producer id is of no use any more; ask for a new one and start the sequences over.
+	// Renew: our producer id is of no use any more; the next session begins with another.
 	Renew
 	// Mute: an operator has to change something; try again slowly, and say so.
 	Mute
