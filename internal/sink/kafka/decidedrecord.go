@@ -27,7 +27,7 @@ const (
 
 var fingerprintSeed = maphash.MakeSeed()
 
-// fingerprint tells a record from others of its topic. Its time does not count: it may be renewed.
+// fingerprint distinguishes a record from others of its topic. Its time does not count: it may be renewed.
 func fingerprint(rec *router.Record) uint64 {
 	var h maphash.Hash
 	h.SetSeed(fingerprintSeed)

@@ -227,7 +227,7 @@ func (r *rig) readAgain() {
 		r.mu.Lock()
 		r.bytes += dropped.Bytes // the window gets them back
 		r.mu.Unlock()
-		if err := r.Drain(ctx); err != nil { // for acknowledgements that are on their way to Acked
+		if err := r.Drain(ctx); err != nil { // until Acked has heard of everything before
 			return err
 		}
 		covered := r.beginAt()
