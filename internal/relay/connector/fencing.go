@@ -68,6 +68,7 @@ func (r *reader) takeOver(s stream) error {
 		return r.ended(s, err)
 	}
 	c.giveUp() // an epoch of an attempt that came to nothing
+	r.reportBranch(ctx, s)
 	stored, found, err := r.begin(ctx, s, id)
 	if err != nil {
 		r.lost = true

@@ -45,7 +45,7 @@ func (r *reader) compare(ctx context.Context, s stream, id replication.Identity,
 	return r.compareWith(ctx, s, id, stored)
 }
 
-// compareWith relates the server to what Kafka has stored.
+// compareWith relates the server to the position and the mark that Kafka has stored.
 func (r *reader) compareWith(ctx context.Context, s stream, id replication.Identity, stored kafka.Stored) error {
 	c := r.c
 	if stored.SystemID != "" && stored.SystemID != id.SystemID {

@@ -20,6 +20,7 @@ type tenure struct {
 	begun  bool // the epoch is ours, and was when the slot was
 	lost   bool // the records handed out are given up, and the tracker has to be rewound
 	pid    uint32
+	before replication.Mark // of the timeline before, as far as this process has read it; until it is compared
 	fences fights
 }
 

@@ -1,10 +1,14 @@
 package connector
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
@@ -125,3 +129,20 @@ func (r *reader) restored(at lsn.LSN, found string) error {
 }
 
 func printed(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
+
+// reportBranch names a server whose timeline branched off before events that this process has read. With a checkpoint
+// the stream refuses a server that was put back; without one it is read from, and nothing else would say that Kafka has
+// events that the server does not have.
+func (r *reader) reportBranch(ctx context.Context, s stream) {
+	before := r.before
+	r.before = replication.Mark{}
+	if before == (replication.Mark{}) || r.c.cfg.Replication.Checkpoint.Name != "" {
+		return
+	}
+	if err := s.Compare(ctx, before, "this connector"); err != nil {
+		why, _ := fault.Split(err)
+		r.c.log.Error("this server was put back to an older state; it is read from, since there is no checkpoint",
+			zap.String(logkey.Reason, why), zap.String(logkey.Slot, r.c.cfg.Replication.Slot),
+			zap.Strings(logkey.Commands, []string{"cdc-outbox repair --ghosts"}))
+	}
+}

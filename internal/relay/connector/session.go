@@ -37,6 +37,7 @@ func runStreams(ctx context.Context, cfg replication.Config, consume func(stream
 // anything there.
 func (c *Connector) identified(id replication.Identity) error {
 	c.mu.Lock()
+	was := c.identity
 	c.identity = id
 	c.mu.Unlock()
 
@@ -48,6 +49,8 @@ func (c *Connector) identified(id replication.Identity) error {
 	}
 	switch {
 	case id.TimelineChanged:
+		last, _ := t.Last()
+		c.reader.before = replication.MarkOf(was.SystemID, was.Timeline, last, replication.Mark{})
 		c.lose("timeline changed")
 	case slot > t.Confirmed():
 		c.reader.fences.inARow = 0

@@ -22,7 +22,7 @@ import (
 
 // largestUnplaced is the largest record that is taken without knowing its topic. A larger record may be too large for
 // the topic, and Produce refuses it at once when the limit is known: the reader then halts at its row. A topic with a
-// smaller limit refuses a record through Config.Refused, and holds what comes after it in the partition.
+// smaller limit refuses a record through Config.Refused, and holds the records after it in the partition.
 const largestUnplaced = 64 << 10
 
 // noSuchPartition is why an unplaced record that names a partition is not sent.

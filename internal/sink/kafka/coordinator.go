@@ -22,8 +22,8 @@ func (c *coordinator) forget() {
 }
 
 // ask sends a request to the coordinator and waits for the answer. Every request here may be sent again when the answer
-// is lost: while the transaction is the same the coordinator takes a repeat for what it is, and the next transaction
-// then gets an epoch of its own (renewAfter).
+// is lost: while the transaction is the same the coordinator recognizes a repeat, and the next transaction then gets an
+// epoch of its own, see endTransaction.
 func (p *Producer) ask(
 	ctx context.Context, c *coordinator, key string, req protocol.Message,
 ) (protocol.Message, error) {

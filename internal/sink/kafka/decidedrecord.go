@@ -10,7 +10,8 @@ import (
 )
 
 // decisions are what Config.Refused has decided about records of a topic, by fingerprint. They are carried out when the
-// records are produced again, in the next session. What is forgotten is refused, and decided about, once more.
+// records are produced again, in the next session. A record whose decision is forgotten is refused, and decided about,
+// once more.
 type decisions struct {
 	of    map[uint64]Resolution
 	bytes int // of the replacements

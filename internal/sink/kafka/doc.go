@@ -13,8 +13,8 @@
 //  4. Flush whenever no more records are coming right now, and before waiting for anything (the socket, the window).
 //     Records that were not flushed may wait for a full request.
 //  5. Acked should return soon. It must not call Produce or Drain.
-//  6. A session ends with ErrFenced or ErrSessionOver. Abandon, Begin if there is an owner, and produce again what was
-//     not acknowledged: see sessionend.go.
+//  6. A session ends with ErrFenced or ErrSessionOver. Abandon, Begin if there is an owner, and produce again the
+//     records that were not acknowledged: see sessionend.go.
 //  7. After Run has ended, records that were not reported to Acked are not known to be in Kafka. Produce them again,
 //     with a new Producer.
 //

@@ -42,7 +42,7 @@ func (p *Producer) Latest(ctx context.Context, owner Owner) (Stored, bool, error
 	return l.stored, l.found, l.err
 }
 
-// look is what Latest waits for.
+// look is a question of Latest.
 type look struct {
 	done   bool
 	stored Stored

@@ -43,7 +43,7 @@ func (p *Producer) refuse(part *partition, cause wire.Verdict) {
 }
 
 // runRefusals asks about one refused record after the other, until ctx ends. After decisions to leave records out the
-// session ends: what was numbered after them needs other numbers.
+// session ends: the records after them need other numbers.
 func (p *Producer) runRefusals(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // covers it.
 var ErrSessionOver = errors.New("the session with Kafka is over")
 
-// lose ends the session at an answer that says that our sequence, epoch or transaction is not what it was.
+// lose ends the session at an answer that says that our sequence, epoch or transaction is lost.
 //
 // With a transactional id the coordinator raises the epoch both when another instance takes over and when it aborts a
 // transaction that was open for too long (TransactionStateManager.timedOutTransactions), and does not say which. It

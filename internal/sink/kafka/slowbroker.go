@@ -14,7 +14,7 @@ import (
 // is a follower is as silent as itself, until it is out of sync (replica.lag.time.max.ms, 30 s). So a broker that
 // acknowledges nothing is asked on a connection of its own, on which it answers at once if it only waits.
 
-// silence is a time without an answer to what was written.
+// silence is a time without an answer to a request that was written.
 type silence struct {
 	asked    bool // on another connection, and the result is known
 	responds bool // the broker answered there

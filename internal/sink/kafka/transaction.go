@@ -149,8 +149,8 @@ func (p *Producer) Mark() {
 	p.trySeal(time.Now())
 }
 
-// Commit says that the caller waits for what it has produced: it flushes, and the transaction ends here, also
-// between two marks. In idempotent mode it is Flush.
+// Commit says that the caller waits for the records that it has produced: it flushes, and the transaction ends here,
+// also between two marks. In idempotent mode it is Flush.
 func (p *Producer) Commit() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

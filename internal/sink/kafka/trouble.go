@@ -48,7 +48,7 @@ const shortly = time.Second
 
 func newTroubleLog(log *zap.Logger) troubleLog { return troubleLog{log, map[*trouble]struct{}{}} }
 
-// tick logs what has lasted.
+// tick logs the troubles that have lasted.
 func (l *troubleLog) tick(now time.Time) {
 	for t := range l.fresh {
 		if now.Sub(t.Since) >= shortly {

@@ -72,7 +72,7 @@ func (p *Producer) leaderless(topic string, cause wire.Verdict) (string, fault.R
 			p.cfg.Command("kafka-topics", "--describe --topic "+topic))
 }
 
-// rejected words the refusal of the batch at the head of the queue, or of what it is about.
+// rejected words the refusal of the batch at the head of the queue, or of its cause.
 func (p *Producer) rejected(part *partition, cause wire.Verdict) (sentence string, remedy fault.Remedy) {
 	switch {
 	case cause == illegalName:

@@ -45,7 +45,7 @@ func Cluster(ctx context.Context, o Options, topics []string) ([]preflight.Findi
 	return c.findings, nil
 }
 
-// Options say what to check.
+// Options of a check.
 type Options struct {
 	wire.Cluster
 
@@ -243,7 +243,7 @@ func (c *checker) members(ctx context.Context, answer *metadata.Response) error 
 	return nil
 }
 
-// configs returns what is readable of the topics' configuration.
+// configs returns the readable settings of the topics.
 func (c *checker) configs(w *wire.Conn, topics []string) (map[string]map[string]string, error) {
 	if _, err := w.Version(protocol.DescribeConfigs); err != nil || len(topics) == 0 {
 		return nil, nil //nolint:nilerr // without the API there is nothing to read

@@ -17,7 +17,7 @@ func (r *Reader) Compacted(ctx context.Context, topic string) (compacted, known 
 	return strings.Contains(policy, "compact"), known, err
 }
 
-// Config returns settings of the topic, the brokers' defaults included. What the user may not read is absent.
+// Config returns settings of the topic, the brokers' defaults included. A setting that the user may not read is absent.
 func (r *Reader) Config(ctx context.Context, topic string, names ...string) (map[string]string, error) {
 	config := map[string]string{}
 	err := r.retry(ctx, "topic "+topic, func() error {

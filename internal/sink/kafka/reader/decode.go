@@ -49,7 +49,7 @@ func (f *fetchBuffer) scan(
 		}
 		switch {
 		case h.attributes&controlBatch != 0:
-			// A marker ends the producer's transaction, whichever way: what it writes next belongs to another one.
+			// A marker ends the producer's transaction, whichever way: its next record belongs to another one.
 			delete(aborted, h.producer)
 		case h.attributes&wire.Transactional != 0 && aborted[h.producer]:
 		case h.last < next:
@@ -65,7 +65,7 @@ func (f *fetchBuffer) scan(
 	return next, true, nil
 }
 
-// batchHeader is what is needed of a batch's head.
+// batchHeader holds the fields that are needed of a batch's head.
 type batchHeader struct {
 	base, last int64
 	attributes uint16

@@ -59,7 +59,7 @@ func (r *Reader) Ends(ctx context.Context, topics []string) (map[string][]int64,
 	return ends, nil
 }
 
-// endsAt asks one leader. What it does not answer stays unknown.
+// endsAt asks one leader. An end that it does not answer stays unknown.
 func (r *Reader) endsAt(
 	ctx context.Context, addr string, req *listoffsets.Request, ends map[string][]int64,
 ) error {
@@ -106,7 +106,7 @@ func (r *Reader) whoLeads(ctx context.Context, topics []string) (map[string][]le
 	return led, ctx.Err()
 }
 
-// maxPartitions bounds what a broker's answer may ask to be kept.
+// maxPartitions bounds the memory that a broker's answer may ask for.
 const maxPartitions = 200_000
 
 // unnamed is before -1, the epoch that an older broker's answer has.

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// fetchBytes is what is asked for at once. A batch that is larger comes whole all the same (KIP-74).
+	// fetchBytes is the size that is asked for at once. A batch that is larger comes whole all the same (KIP-74).
 	fetchBytes = 1 << 20
 	fetchWait  = 500 * time.Millisecond
 
@@ -42,7 +42,7 @@ type fetchBuffer struct {
 	names  map[string]string // header names
 }
 
-// fetchOnce reads what one answer holds of the span from at on, and returns where to go on and whether to.
+// fetchOnce reads the records that one answer holds of the span from at on, and returns where to go on and whether to.
 func (r *Reader) fetchOnce(
 	ctx context.Context, s Span, at int64, give func(*Message) bool,
 ) (next int64, more bool, err error) {
@@ -144,8 +144,8 @@ type fetchAnswer struct {
 	records   []byte // record batches; the last may be cut off
 }
 
-// abortedTransaction: what the producer wrote transactionally from the offset on was aborted, up to its next abort
-// marker.
+// abortedTransaction: the records that the producer wrote transactionally from the offset on were aborted, up to its
+// next abort marker.
 type abortedTransaction struct{ producer, first int64 }
 
 // parseFetch decodes the answer's body (https://kafka.apache.org/protocol, Fetch). kafka-go's own decoder would also

@@ -104,8 +104,8 @@ func (r *Reader) Topics(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Spans returns what can be read of the topics right now, by topic and partition: from the start of the log to the last
-// stable offset, after which transactions are still open.
+// Spans returns the offsets that can be read of the topics right now, by topic and partition: from the start of the log
+// to the last stable offset, after which transactions are still open.
 func (r *Reader) Spans(ctx context.Context, topics ...string) ([]Span, error) {
 	var spans []Span
 	for _, topic := range slices.Compact(slices.Sorted(slices.Values(topics))) {

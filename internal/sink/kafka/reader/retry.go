@@ -9,14 +9,14 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// Wait is what a Reader waits for.
+// Wait is an event that a Reader waits for.
 type Wait struct {
 	Object string
 	Err    error // of the last attempt; nil during the first attempt
 	Since  time.Time
 }
 
-// Waits returns what the Reader is waiting for, nil for nothing. Any goroutine may ask.
+// Waits returns the wait of the Reader, nil for none. Any goroutine may ask.
 func (r *Reader) Waits() *Wait { return r.wait.Load() }
 
 // The pauses between attempts double from firstPause to longestPause.
@@ -58,7 +58,7 @@ func (r *Reader) retry(ctx context.Context, object string, f func() error) error
 	}
 }
 
-// judgeRead is what to do about an error of reading.
+// judgeRead classifies an error of reading.
 func judgeRead(err error) (fault.Kind, fault.Remedy) {
 	var (
 		dialed *wire.DialError

@@ -16,8 +16,8 @@ const (
 	// The pauses between failed attempts double.
 	firstPause   = 250 * time.Millisecond
 	longestPause = 15 * time.Second
-	// leastLife is what a token has left at least when it is shown. A broker takes no renewal within a second of a
-	// login, so a session that is hardly longer than that would end before it can be renewed.
+	// leastLife is the time that a token has left at least when it is shown. A broker takes no renewal within a second
+	// of a login, so a session that is hardly longer than that would end before it can be renewed.
 	leastLife = 2 * time.Second
 	// grace is how long a login waits for a newer token while the one there is can be shown: an endpoint that hangs
 	// must not take most of the time that a connection has.

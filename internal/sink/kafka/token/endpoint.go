@@ -82,7 +82,7 @@ func (e Endpoint) failed(kind wire.TroubleKind, err error, remedy string) *wire.
 	return &wire.TokenError{Kind: kind, Source: "token endpoint " + maskedAddress(e.URL), Err: err, Remedy: remedy}
 }
 
-// maskedAddress is an address without what may be secret in it.
+// maskedAddress is an address without the parts that may be secret.
 func maskedAddress(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

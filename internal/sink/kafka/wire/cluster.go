@@ -66,7 +66,7 @@ type SASL struct {
 	Extensions map[string]string
 }
 
-// SetDefaults fills in what is not set.
+// SetDefaults fills in the fields that are not set.
 func (c *Cluster) SetDefaults() {
 	c.ClientID = cmp.Or(c.ClientID, "cdc-outbox")
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, 30*time.Second)

@@ -2,7 +2,7 @@ package wire
 
 import "fmt"
 
-// Action is what the producer does about the error code of one partition in a Produce response.
+// Action is the producer's reaction to the error code of one partition in a Produce response.
 type Action uint8
 
 const (
@@ -84,7 +84,7 @@ var Verdicts = map[int16]Verdict{
 	// state (expired, records deleted, topic re-created, unclean leader election).
 	45: {45, "OUT_OF_ORDER_SEQUENCE_NUMBER", Bump, Rejected},
 	59: {59, "UNKNOWN_PRODUCER_ID", Bump, Rejected},
-	// Our Produce requests are too old to get it; should it come all the same, it says what to do.
+	// Our Produce requests are too old to get it; should it come all the same, the action is right.
 	120: {120, "TRANSACTION_ABORTABLE", Bump, Rejected},
 	// No other producer has the id of a producer without a transactional id: the broker saw a higher epoch of ours.
 	// With one, it is what a leader answers to a producer that was fenced, see Producer.outranked.

@@ -15,7 +15,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// MaxResponse bounds what is accepted as the size of an answer. The largest answers are metadata of the topics in
+// MaxResponse bounds the size of an answer. The largest answers are metadata of the topics in
 // use; anything beyond is not Kafka on the other side.
 const MaxResponse = 64 << 20
 

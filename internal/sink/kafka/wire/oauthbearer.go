@@ -61,7 +61,7 @@ func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, an
 // challenger is a session in which the broker may have said why it refuses.
 type challenger interface{ refused() error }
 
-// refused is what the broker said, nil for nothing.
+// refused is the broker's refusal, nil for none.
 func (s *bearerSession) refused() error {
 	if len(s.challenge) == 0 {
 		return nil
@@ -119,7 +119,7 @@ func (e *challengeError) remedy(mechanism string) string {
 		"of both. The broker must have the keys of this identity provider."
 }
 
-// remedyFor is what to do about a refused login.
+// remedyFor is the remedy for a refused login.
 func (s *SASL) remedyFor(err error) string {
 	var (
 		refused *challengeError

@@ -26,7 +26,7 @@ type AnsweredTopic struct {
 	Partitions []AnsweredPartition
 }
 
-// AnsweredPartition is what the broker did with the batch of a partition.
+// AnsweredPartition is the outcome of the batch of a partition.
 type AnsweredPartition struct {
 	Index      int32
 	Code       int16

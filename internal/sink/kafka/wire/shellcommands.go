@@ -2,7 +2,7 @@ package wire
 
 import "github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 
-// Commands that create what is missing, as the scripts of Kafka's own distribution, ready to be pasted.
+// Commands that create missing objects, as the scripts of Kafka's own distribution, ready to be pasted.
 
 // Command is a tool's call for this cluster. Where the brokers ask for TLS or a login the tools want a file with both.
 func (c *Cluster) Command(tool, arguments string) string {
@@ -19,8 +19,8 @@ func (c *Cluster) CreateTopicByHand(topic string) fault.Remedy {
 	return fault.Do("Create the topic.", c.Command("kafka-topics", "--create --topic "+topic+" --partitions 12"))
 }
 
-// AwaitGroups is what keeps the order of keys when a topic has got partitions. The commands do not resume: an
-// operator does when no group has lag.
+// AwaitGroups is the remedy that keeps the order of keys when a topic has got partitions. The commands do not resume:
+// an operator does when no group has lag.
 func (c *Cluster) AwaitGroups(topic string) fault.Remedy {
 	return fault.Do("A group that is behind handles newer events of a key before older ones. Pause until no group "+
 		"that reads the topic has lag in its older partitions, then cdc-outbox resume.",
@@ -28,7 +28,7 @@ func (c *Cluster) AwaitGroups(topic string) fault.Remedy {
 		c.Command("kafka-consumer-groups", "--describe --all-groups"))
 }
 
-// AllowWrite is what publishing to a topic needs.
+// AllowWrite gives the rights to publish to a topic.
 func (c *Cluster) AllowWrite(topic string) fault.Remedy {
 	return fault.Do("Allow the user to write to the topic.", c.Command("kafka-acls",
 		"--add --allow-principal User:"+c.principal()+" --operation Write --operation Describe --topic "+topic))
@@ -40,7 +40,7 @@ func (c *Cluster) allowCreate(topic string) fault.Remedy {
 		"--add --allow-principal User:"+c.principal()+" --operation Create --topic "+topic))
 }
 
-// AllowFencing is what it takes to keep out an instance that has lost its place.
+// AllowFencing gives the rights to keep out an instance that has lost its place.
 func (c *Cluster) AllowFencing(id string) fault.Remedy {
 	return fault.Do("Allow the user to use the transactional id.", c.allowID(id))
 }
@@ -50,7 +50,7 @@ func (c *Cluster) allowID(id string) string {
 		" --operation Write --operation Describe --transactional-id "+id)
 }
 
-// AllowTransactions is what exactly-once delivery needs beside the right to write to the topics.
+// AllowTransactions gives the rights of exactly-once delivery beside the right to write to the topics.
 func (c *Cluster) AllowTransactions(id, positions string) fault.Remedy {
 	allow := "--add --allow-principal User:" + c.principal() + " "
 	return fault.Do("Allow the user to use the transactional id, the group and the topic of positions.",
@@ -59,7 +59,7 @@ func (c *Cluster) AllowTransactions(id, positions string) fault.Remedy {
 		c.Command("kafka-acls", allow+"--operation Read --operation Describe --operation Create --topic "+positions))
 }
 
-// AllowPositions is what keeping the checkpoint's number outside of Postgres needs.
+// AllowPositions gives the rights to keep the checkpoint's number outside of Postgres.
 func (c *Cluster) AllowPositions(group, positions string) fault.Remedy {
 	allow := "--add --allow-principal User:" + c.principal() + " "
 	return fault.Do("Allow the user to use the group and the topic of positions.",

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Token is what a client shows to a broker with OAUTHBEARER.
+// Token is the credential that a client shows to a broker with OAUTHBEARER.
 type Token struct {
 	Value   string
 	Expires time.Time // zero: not known

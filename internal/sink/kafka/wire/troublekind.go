@@ -1,6 +1,6 @@
 package wire
 
-// TroubleKind names what the producer waits for.
+// TroubleKind names the cause of a wait of the producer.
 type TroubleKind string
 
 // The kinds of trouble.

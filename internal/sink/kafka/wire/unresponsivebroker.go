@@ -41,7 +41,7 @@ func (s *Silence) What() string {
 // Timeout marks the error as a missing answer.
 func (s *Silence) Timeout() bool { return true }
 
-// Remedy is what to do about the broker.
+// Remedy is the next step about the broker.
 func (s *Silence) Remedy() fault.Remedy {
 	if s.Answered.IsZero() {
 		return fault.Do("Check that this is a Kafka listener, and whether it expects TLS or SASL. A broker that " +

@@ -6,7 +6,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// versionRange is what a broker offers of one API.
+// versionRange is the range of versions that a broker offers of one API.
 type versionRange struct{ lowest, highest int16 }
 
 // need is an API that nothing works without, from the version that has what we use of it.
