@@ -74,8 +74,8 @@ func (r *reader) consume(s stream) error {
 	}
 }
 
-// settle gives Kafka the time of a graceful stop to acknowledge the records in flight, before an error ends the attempt:
-// what is confirmed by then is written into the checkpoint, and the next attempt does not repeat it.
+// settle gives Kafka the time of a graceful stop to acknowledge the records in flight, before an error ends the
+// attempt: what is confirmed by then is written into the checkpoint, and the next attempt does not repeat it.
 func (r *reader) settle() {
 	if !r.begun {
 		return
