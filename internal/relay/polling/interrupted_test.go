@@ -12,19 +12,27 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 )
 
+// interrupt lets an event happen while rows are with the producer, and waits until all of them are published.
+func (x *relaying) interrupt(by func()) {
+	x.Helper()
+	x.fake.hold(true)
+	at := len(x.fake.sent())
+	x.fillMore(300, 30)
+	x.await("some are with the producer", func() bool { return len(x.fake.sent()) > at })
+	by()
+	x.fake.hold(false)
+	x.awaitPublished()
+}
+
 // A connection that is lost while records are in flight repeats nothing: they are this process's until they are marked.
 func TestRelayLosesItsConnections(t *testing.T) {
 	b := newBed(t)
 	x := b.start()
 	for range 5 {
-		x.fake.hold(true)
-		at := len(x.fake.sent())
-		b.fillMore(300, 30)
-		x.await("some are with the producer", func() bool { return len(x.fake.sent()) > at })
-		b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE "+
-			"'cdc-outbox/polling %' AND datname = current_database()")
-		x.fake.hold(false)
-		x.awaitPublished()
+		x.interrupt(func() {
+			b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE "+
+				"'cdc-outbox/polling %' AND datname = current_database()")
+		})
 	}
 	require.NoError(t, x.finish())
 	require.Zero(t, ordered(t, x.fake.sent()))
@@ -36,13 +44,7 @@ func TestRelayOutlivesTheSessionWithKafka(t *testing.T) {
 	b := newBed(t)
 	x := b.start()
 	for range 3 {
-		x.fake.hold(true)
-		at := len(x.fake.sent())
-		b.fillMore(300, 30)
-		x.await("some are with the producer", func() bool { return len(x.fake.sent()) > at })
-		x.r.sessionOver(fmt.Errorf("%w: topic", kafka.ErrSessionOver))
-		x.fake.hold(false)
-		x.awaitPublished()
+		x.interrupt(func() { x.r.sessionOver(fmt.Errorf("%w: topic", kafka.ErrSessionOver)) })
 	}
 	require.NoError(t, x.finish())
 	require.Positive(t, ordered(t, x.fake.sent()), "repeats")

@@ -52,12 +52,13 @@ type Relay struct {
 	sources  []*source
 	workers  []*worker
 
-	stopping chan struct{}                           // closed when a graceful stop is asked for
-	wake     chan struct{}                           // capacity 1: there may be rows
-	scout    chan struct{}                           // capacity 1: the worker that holds its token looks on a clock
-	over     atomic.Pointer[context.CancelCauseFunc] // ends the workers with the session with Kafka
-	pause    time.Duration                           // the scout's
-	again    time.Duration                           // lookAgain
+	stopping chan struct{} // closed when a graceful stop is asked for
+	wake     chan struct{} // capacity 1: there may be rows
+	scout    chan struct{} // capacity 1: the worker that holds its token looks on a clock
+	pause    time.Duration // the scout's
+	again    time.Duration // lookAgain
+
+	over atomic.Pointer[context.CancelCauseFunc] // ends the workers with the session with Kafka
 
 	heard     atomic.Int64 // when Postgres last answered a worker, Unix nanoseconds; 0 before the first time
 	found     atomic.Bool  // there was work since the scout looked

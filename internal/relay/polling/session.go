@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 )
 
@@ -55,6 +54,5 @@ func (r *Relay) sessionOver(why error) {
 func (r *Relay) giveUp(ctx context.Context) error {
 	dropped := r.producer.Abandon()
 	r.window.Release(dropped.Records, dropped.Bytes)
-	r.log.Info("gave up what Kafka had not acknowledged", zap.Int(logkey.Records, dropped.Records))
 	return r.producer.Drain(ctx)
 }

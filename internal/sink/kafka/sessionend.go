@@ -18,8 +18,8 @@ var ErrSessionOver = errors.New("the session with Kafka is over")
 //
 // With a transactional id the coordinator raises the epoch both when another instance takes over and when it aborts a
 // transaction that was open for too long (TransactionStateManager.timedOutTransactions), and does not say which. It
-// counts as another instance unless our own transaction may have timed out, or the id has expired. A Begin
-// follows in either case, for the instance that holds the source, and reads the position that was committed last.
+// counts as another instance unless our own transaction may have timed out, or the id has expired. A Begin follows in
+// either case, for the instance that holds the source, and reads the position that was committed last.
 func (p *Producer) lose(object string, cause wire.Verdict) {
 	ousted := cause.Code == wire.InvalidProducerEpoch || cause.Code == wire.ProducerFenced
 	if p.tx != nil && ousted && !p.tx.timedOut() {
