@@ -115,6 +115,19 @@ func (r *reader) found(at lsn.LSN) error {
 	return nil
 }
 
+// endsBefore is true for a primary whose log has no room for the last transaction that was received from it. A server
+// that writes nothing would never come to the place at which another transaction could be found.
+func endsBefore(id replication.Identity, last lsn.LSN) bool {
+	return !id.TimelineChanged && !id.InRecovery && id.WALEnd != 0 && id.WALEnd <= last
+}
+
+func (c *Connector) shorterLog(end, last lsn.LSN) error {
+	return replication.RestoredFault(&fault.Error{
+		Object: c.slot(), At: last.String(),
+		Err: fmt.Errorf("its log ends at %s, and this connector has received a transaction beyond that", end),
+	})
+}
+
 // restored refuses a server whose log holds something else.
 func (r *reader) restored(at lsn.LSN, found string) error {
 	was := "none"

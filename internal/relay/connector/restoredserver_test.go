@@ -147,6 +147,26 @@ func TestStreamWithAnotherLogIsRefused(t *testing.T) {
 	}
 }
 
+// Bug (checkpoint): A server that was put back under a live process, to before transactions that Kafka had not
+// acknowledged, was read from silently until its log had grown to their place. Cost: on a server that writes little,
+// the slot kept its position without a word, for as long as that took. Found by seed 311434.
+func TestServerWhoseLogIsShorterIsRefused(t *testing.T) {
+	first := brokenStream(begin(0x200), row("a"), commit(0x210), begin(0x240), row("b"), commit(0x250))
+	back := at(0x100)
+	back.WALEnd = 0x240
+	second := newStream(begin(0x200), row("a"), commit(0x210))
+	r := start(t, Config{}, false, opening{at(0x100), first}, opening{back, second})
+	requireRestored(t, r, second)
+
+	// A standby that another one is replaced by may lag.
+	back.InRecovery = true
+	second = newStream(begin(0x200), row("a"), commit(0x210), begin(0x240), row("b"), commit(0x250))
+	r = start(t, Config{}, true, opening{at(0x100), brokenStream(second.script...)}, opening{back, second})
+	require.Eventually(t, func() bool { return r.confirmed() == 0x250 }, 30*time.Second, time.Millisecond)
+	r.stop()
+	require.NoError(t, <-r.done)
+}
+
 // What was not acknowledged differs, so the tracker cannot follow: that is a restore too, and no bug.
 //
 // Bug (checkpoint): A server that was put back under a live process ended it as if that were a bug. Cost: exit 1 and a

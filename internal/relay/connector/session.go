@@ -47,9 +47,11 @@ func (c *Connector) identified(id replication.Identity) error {
 		c.tracker.Store(offsets.NewTracker(slot))
 		return nil
 	}
+	last, _ := t.Last()
 	switch {
+	case endsBefore(id, last):
+		return c.shorterLog(id.WALEnd, last)
 	case id.TimelineChanged:
-		last, _ := t.Last()
 		c.reader.before = replication.MarkOf(was.SystemID, was.Timeline, last, replication.Mark{})
 		c.lose("timeline changed")
 	case slot > t.Confirmed():
