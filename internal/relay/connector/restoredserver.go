@@ -48,14 +48,13 @@ func (r *reader) expectStored(stored kafka.Position) {
 
 // expectLast is for a stream that follows an interruption.
 func (r *reader) expectLast(id replication.Identity) {
-	commit, at := r.tracker.Last()
-	if r.expected.pending && r.expected.at.Commit >= commit {
-		return
+	if commit, at := r.tracker.Last(); !r.expected.pending || r.expected.at.Commit < commit {
+		r.expected = expected{
+			pending: true, upTo: r.tracker.Confirmed(),
+			at: kafka.Position{Position: offsets.Position{Commit: commit}, Time: at},
+		}
 	}
-	r.expected = expected{
-		pending: true, seen: commit < id.ConfirmedFlush, upTo: r.tracker.Confirmed(),
-		at: kafka.Position{Position: offsets.Position{Commit: commit}, Time: at},
-	}
+	r.expected.seen = r.expected.at.Commit < id.ConfirmedFlush // each stream shows it again, or begins past it
 }
 
 // finds compares the transaction that begins with the expected one.

@@ -123,6 +123,21 @@ func TestStreamShowsTheLastTransactionAgain(t *testing.T) {
 	require.True(t, second.confirms)
 }
 
+// Bug (checkpoint): After two interruptions in a row, the last transaction was expected of a stream that began past it,
+// because the slot or its checkpoint had been moved there meanwhile, late. Cost: exit 3 and "put back to an older state"
+// with a healthy server. Found by seeds 421747 and 427101.
+func TestStreamThatBeginsPastTheLastTransaction(t *testing.T) {
+	first := brokenStream(begin(0x200), row("a"), commit(0x210))
+	third := newStream(begin(0x300), row("b"), commit(0x310))
+	r := start(t, Config{}, true, opening{at(0x100), first}, opening{at(0x100), brokenStream()},
+		opening{at(0x210), third})
+	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 30*time.Second, time.Millisecond)
+	require.Equal(t, []string{"a", "b"}, r.producer.produced())
+	r.stop()
+	require.NoError(t, <-r.done)
+	require.True(t, third.confirms)
+}
+
 // A server that was put back under a live process, while its checkpoint could not be written.
 func TestStreamWithAnotherLogIsRefused(t *testing.T) {
 	received := []*pgoutput.Message{begin(0x200), row("a"), commit(0x210), begin(0x240), row("b"), commit(0x250)}
