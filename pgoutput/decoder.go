@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 	"unicode/utf8"
 
@@ -22,6 +23,9 @@ type Decoder struct {
 	// PassOver, if set, reports whether the rows of a table are of no interest. It is asked for each Relation
 	// message.
 	PassOver func(*Relation) bool
+
+	// Cut is for a message in the short form of a Cutter.
+	Cut bool
 
 	relations map[uint32]*Relation
 	passed    map[uint32]struct{} // tables that PassOver named, by OID; see relation
@@ -160,8 +164,16 @@ func (d *Decoder) logical(m *Message) error {
 	if err := d.need(4, "content length"); err != nil {
 		return err
 	}
-	m.Logical.Content, err = d.bytes(d.uint32(), "content")
-	m.Kind = KindLogicalMessage
+	m.Kind, m.Logical.Cut = KindLogicalMessage, 0
+	n := d.uint32()
+	if d.Cut && n == math.MaxUint32 {
+		m.Logical.Content = nil
+		if err = d.need(4, "content length"); err == nil {
+			m.Logical.Cut = d.uint32()
+		}
+		return err
+	}
+	m.Logical.Content, err = d.bytes(n, "content")
 	return err
 }
 

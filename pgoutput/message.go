@@ -66,6 +66,7 @@ type LogicalMessage struct {
 	LSN           lsn.LSN
 	Prefix        string
 	Content       []byte
+	Cut           uint32 // bytes of a content that was left out, see Cutter
 }
 
 // Relation describes a table as of the rows that follow it. The stream makes a new value for every Relation
@@ -103,11 +104,13 @@ const (
 	Unchanged ValueKind = 'u' // a TOASTed value that an UPDATE left alone
 	Text      ValueKind = 't'
 	Binary    ValueKind = 'b'
+	Cut       ValueKind = 'x' // a value that Cutter has left out; no server sends it
 )
 
-// Value is one column's value. Data is nil for Null and Unchanged.
+// Value is one column's value. Data is nil for Null, Unchanged and Cut.
 type Value struct {
 	Kind ValueKind
+	Size uint32 // of a Cut value, in bytes
 	Data []byte
 }
 

@@ -128,7 +128,15 @@ func (d *Decoder) value(v *Value) error {
 		data, err := d.bytes(d.uint32(), "value")
 		*v = Value{Kind: k, Data: data}
 		return err
-	default:
-		return d.fail("value kind %q", byte(k))
+	case Cut:
+		if d.Cut {
+			d.skip(1)
+			if err := d.need(4, "value length"); err != nil {
+				return err
+			}
+			*v = Value{Kind: k, Size: d.uint32()}
+			return nil
+		}
 	}
+	return d.fail("value kind %q", d.in[0])
 }

@@ -65,6 +65,10 @@ type Config struct {
 	// KindPassedOver, and little is kept of the table. It is called from Receive.
 	PassOver func(*pgoutput.Relation) bool
 
+	// LongRow bounds the memory that one row takes: of a row, or a logical message, that is longer, in bytes as the
+	// server sends it, only values of up to 64 KiB are received, see pgoutput.Cutter. 0: rows have no bound.
+	LongRow int64
+
 	// OnWait, if set, is called by Receive before it waits for the server: the moment to send records that wait for a
 	// batch to fill. While a backlog is read it is called ten times a second only. It must not block.
 	OnWait func()

@@ -70,7 +70,7 @@ func streamTo(ctx context.Context, t testing.TB, cfg Config, id Identity) (*Stre
 
 func (p *peer) listen() {
 	defer close(p.ended)
-	f := newFrames(p.conn)
+	f := newFrames(p.conn, 0)
 	for {
 		typ, body, err := f.next()
 		if err != nil {

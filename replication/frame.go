@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/replication/internal/walsocket"
 )
 
@@ -16,6 +17,8 @@ const (
 	maxFrame = 1<<30 + 1<<10
 	// frameHeader is a message's type byte and its length, which counts itself but not the type (Postgres docs 55.7).
 	frameHeader = 5
+	// xlogHeader is what precedes the message of the plugin in CopyData: 'w', two positions and a time (docs 55.4).
+	xlogHeader = 25
 )
 
 // frames cuts the server's messages out of a byte stream, in place: a message is handed out as a slice of the read
@@ -27,21 +30,43 @@ type frames struct {
 	rp, wp int    // buf[rp:wp] is read and not yet handed out
 	first  []byte // the buffer to fall back to
 
+	long   int // bytes: a longer message of the stream is handed out in its short form
+	left   int // bytes of such a message still to come
+	header [xlogHeader]byte
+	cutter pgoutput.Cutter
+
 	messages int // handed out so far
 }
 
-func newFrames(r io.Reader) *frames {
+// shortened is the type of a CopyData message whose XLogData is in the short form of a Cutter. No server sends it.
+const shortened = 0
+
+// newFrames cuts what r brings. long is 0 for no bound.
+func newFrames(r io.Reader, long int64) *frames {
 	b := make([]byte, frameBuffer)
-	return &frames{r: r, buf: b, first: b}
+	f := &frames{r: r, buf: b, first: b, long: maxFrame}
+	if long > 0 && long < maxFrame {
+		f.long = max(int(long), frameBuffer)
+	}
+	return f
 }
 
 // next returns a message's type and body, valid until the next call. An error of the reader leaves the state intact,
 // so that reading can go on after a deadline.
 func (f *frames) next() (typ byte, body []byte, err error) {
 	for {
+		if f.left > 0 {
+			return f.shorten()
+		}
 		n, err := f.length()
 		if err != nil {
 			return 0, nil, err
+		}
+		if n > f.long {
+			if err := f.begin(n); err != nil {
+				return 0, nil, err
+			}
+			continue
 		}
 		if f.wp-f.rp >= n {
 			msg := f.buf[f.rp : f.rp+n : f.rp+n]
@@ -65,6 +90,38 @@ func (f *frames) length() (int, error) {
 		return 0, &frameError{typ: f.buf[f.rp], length: n}
 	}
 	return int(n) + 1, nil
+}
+
+// begin makes room for the header of a long message, and takes it off. Only the stream's messages may be long.
+func (f *frames) begin(n int) error {
+	const head = frameHeader + xlogHeader
+	if f.wp-f.rp < head {
+		return f.fill(head)
+	}
+	b := f.buf[f.rp:]
+	if b[0] != 'd' || b[frameHeader] != 'w' {
+		return &frameError{typ: b[0], length: uint32(n - 1)}
+	}
+	f.rp += copy(f.header[:], b[frameHeader:]) + frameHeader
+	f.left = n - head
+	f.cutter.Reset()
+	return nil
+}
+
+// shorten reads a long message to its end.
+func (f *frames) shorten() (typ byte, body []byte, err error) {
+	for {
+		k := min(f.left, f.wp-f.rp)
+		f.cutter.Write(f.buf[f.rp : f.rp+k])
+		f.rp, f.left = f.rp+k, f.left-k
+		if f.left == 0 {
+			f.messages++
+			return shortened, append(f.header[:], f.cutter.Short()...), nil
+		}
+		if err := f.fill(frameHeader); err != nil {
+			return 0, nil, err
+		}
+	}
 }
 
 // fill reads once, as much as there is room for. n is the length the message at hand needs.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,7 +34,7 @@ func TestFramesMessagesOfAllSizes(t *testing.T) {
 	for _, n := range sizes {
 		wire = append(wire, frame('d', n)...)
 	}
-	f := newFrames(bytes.NewReader(wire))
+	f := newFrames(bytes.NewReader(wire), 0)
 	for _, n := range sizes {
 		typ, body, err := f.next()
 		require.NoError(t, err)
@@ -47,7 +48,7 @@ func TestFramesMessagesOfAllSizes(t *testing.T) {
 
 func TestFramesImpossibleLengths(t *testing.T) {
 	for _, length := range []uint32{0, 3, maxFrame + 1, 1 << 31, 1<<32 - 1} {
-		f := newFrames(bytes.NewReader(binary.BigEndian.AppendUint32([]byte{'d'}, length)))
+		f := newFrames(bytes.NewReader(binary.BigEndian.AppendUint32([]byte{'d'}, length)), 0)
 		_, _, err := f.next()
 		var bad *frameError
 		require.ErrorAs(t, err, &bad)
@@ -56,10 +57,57 @@ func TestFramesImpossibleLengths(t *testing.T) {
 
 // TestFramesLengthAllocatesNothing: the buffer grows as bytes arrive, not on the word of a header.
 func TestFramesLengthAllocatesNothing(t *testing.T) {
-	f := newFrames(bytes.NewReader(binary.BigEndian.AppendUint32([]byte{'d'}, 1<<30)))
+	f := newFrames(bytes.NewReader(binary.BigEndian.AppendUint32([]byte{'d'}, 1<<30)), 0)
 	_, _, err := f.next()
 	require.Equal(t, io.ErrUnexpectedEOF, err)
 	require.Len(t, f.buf, frameBuffer)
+}
+
+// A message of the stream beyond the bound is handed out without its long values, whatever reads interrupt it. The
+// buffer does not grow for it.
+func TestFramesShortenLongMessages(t *testing.T) {
+	insert := []byte("I\x00\x00\x00\x07N\x00\x02t\x00\x00\x00\x02e1t")
+	insert = binary.BigEndian.AppendUint32(insert, 3_000_000)
+	insert = append(insert, make([]byte, 3_000_000)...)
+	header := append([]byte{'w'}, bytes.Repeat([]byte{9}, xlogHeader-1)...)
+	wire := binary.BigEndian.AppendUint32(append(frame('d', 300), 'd'), uint32(4+len(header)+len(insert)))
+	wire = append(append(append(wire, header...), insert...), frame('d', 40)...)
+
+	var pieces [][]byte
+	for rest := wire; len(rest) > 0; {
+		n := min(len(rest), 1+len(pieces)*7, frameBuffer)
+		pieces, rest = append(pieces, rest[:n]), rest[n:]
+	}
+	f := newFrames(&stutter{pieces: pieces}, 1<<20)
+	next := func() (byte, []byte) {
+		for {
+			typ, body, err := f.next()
+			require.LessOrEqual(t, len(f.buf), frameBuffer)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				continue
+			}
+			require.NoError(t, err)
+			return typ, body
+		}
+	}
+	typ, body := next()
+	require.Equal(t, []any{byte('d'), 300}, []any{typ, len(body)})
+	typ, body = next()
+	require.Equal(t, byte(shortened), typ)
+	require.Equal(t, header, body[:xlogHeader])
+	require.Equal(t, "I\x00\x00\x00\x07N\x00\x02t\x00\x00\x00\x02e1x\x00\x2d\xc6\xc0", string(body[xlogHeader:]))
+	typ, body = next()
+	require.Equal(t, []any{byte('d'), 40}, []any{typ, len(body)})
+}
+
+// No other message may be longer than the bound: neither an error of the server nor a keepalive.
+func TestFramesOtherLongMessages(t *testing.T) {
+	for _, head := range []string{"E\x00\x20\x00\x00", "d\x00\x20\x00\x00k"} {
+		f := newFrames(io.MultiReader(strings.NewReader(head), bytes.NewReader(make([]byte, 3<<20))), 1<<20)
+		_, _, err := f.next()
+		var bad *frameError
+		require.ErrorAs(t, err, &bad)
+	}
 }
 
 // stutter returns one piece a read, a deadline error in between.
@@ -82,7 +130,7 @@ func (s *stutter) Read(p []byte) (int, error) {
 
 func TestFramesReadingContinuesAfterDeadline(t *testing.T) {
 	wire := append(frame('d', 300), frame('k', 20)...)
-	f := newFrames(&stutter{pieces: [][]byte{wire[:3], wire[3:100], wire[100:310], wire[310:]}})
+	f := newFrames(&stutter{pieces: [][]byte{wire[:3], wire[3:100], wire[100:310], wire[310:]}}, 0)
 	var types []byte
 	for {
 		typ, _, err := f.next()
@@ -107,8 +155,8 @@ func TestGoldenByteByByte(t *testing.T) {
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		require.NoError(t, err)
-		whole := newFrames(bytes.NewReader(raw))
-		slow := newFrames(&dribble{bytes.NewReader(raw)})
+		whole := newFrames(bytes.NewReader(raw), 0)
+		slow := newFrames(&dribble{bytes.NewReader(raw)}, 0)
 		for {
 			typ, body, err := whole.next()
 			typ2, body2, err2 := slow.next()
@@ -154,7 +202,7 @@ func BenchmarkFrames(b *testing.B) {
 		wire = append(wire, frame('d', 400)...)
 	}
 	src := bytes.NewReader(wire)
-	f := newFrames(src)
+	f := newFrames(src, 0)
 	b.SetBytes(405)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -192,7 +240,7 @@ func FuzzFrames(f *testing.F) {
 		took := testkit.Allocated(func() {
 			got = got[:0]
 			first := make([]byte, 64)
-			fr := &frames{r: &trickle{data, int(step) + 1}, buf: first, first: first}
+			fr := &frames{r: &trickle{data, int(step) + 1}, buf: first, first: first, long: maxFrame}
 			for {
 				typ, body, e := fr.next()
 				if err = e; e != nil {

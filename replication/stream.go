@@ -104,7 +104,7 @@ func newStream(ctx context.Context, r *runner, conn net.Conn, from io.Reader, id
 		conn: conn, epoch: time.Now(), broken: make(chan struct{}), onLate: func(bool) {},
 	}
 	s.decoder.PassOver = r.cfg.PassOver
-	s.frames = newFrames(&watchedReader{s, from})
+	s.frames = newFrames(&watchedReader{s, from}, r.cfg.LongRow)
 	s.waiting.Store(notWaiting)
 	s.ahead.Store(noClock)
 	s.withheld.Store(r.cfg.Withhold)
@@ -170,6 +170,13 @@ func (s *Stream) receive() error {
 			if done, err := s.copyData(body); done || err != nil {
 				return err
 			}
+		case shortened:
+			s.decoder.Cut = true
+			done, err := s.copyData(body)
+			s.decoder.Cut = false
+			if done || err != nil {
+				return err
+			}
 		case 'N':
 			if err := s.notice(body); err != nil {
 				return err
@@ -188,13 +195,13 @@ func (s *Stream) copyData(b []byte) (done bool, err error) {
 	}
 	switch b[0] {
 	case 'w':
-		if len(b) < 25 {
+		if len(b) < xlogHeader {
 			return false, s.corrupt(fmt.Errorf("an XLogData message of %d bytes", len(b)))
 		}
 		start := binary.BigEndian.Uint64(b[1:])
 		s.sawWAL(max(start, binary.BigEndian.Uint64(b[9:])))
 		s.delivered = true
-		if err := s.decoder.Decode(&s.message, lsn.LSN(start), b[25:]); err != nil {
+		if err := s.decoder.Decode(&s.message, lsn.LSN(start), b[xlogHeader:]); err != nil {
 			return false, s.corrupt(err)
 		}
 		s.sawRow()

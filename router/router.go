@@ -32,7 +32,7 @@ type Router interface {
 	// Message returns the content of a logical message as a row: a JSON object (docs/messages.md). The row belongs to
 	// the Router and lives as long as the content, until the next call. The error is a *RowError; the row then has the
 	// content as its payload and nothing else, for a dead letter.
-	Message(prefix string, content []byte) (*pgoutput.Relation, pgoutput.Tuple, error)
+	Message(l *pgoutput.LogicalMessage) (*pgoutput.Relation, pgoutput.Tuple, error)
 }
 
 // Catalog is the information of Postgres' catalogs about a table.

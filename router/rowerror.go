@@ -1,6 +1,7 @@
 package router
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -22,7 +23,8 @@ const (
 	BadHeaders      Reason = "bad_headers"       // the headers column is not a JSON object, or a name is illegal
 	ReservedHeader  Reason = "reserved_header"   // the headers column uses a name of the router's own headers
 	HeadersTooLarge Reason = "headers_too_large" // more than MaxHeaders or MaxHeaderBytes
-	// the record is larger than its topic takes; Route never says so, Kafka does
+	// the record is larger than its topic takes, which Kafka says and Route does not, or the row is larger than
+	// window.row
 	TooLarge Reason = "too_large"
 	// the row names a partition that its topic does not have; Route never says so, Kafka does
 	NoPartition Reason = "no_partition"
@@ -71,4 +73,13 @@ func (e *RowError) Error() string {
 	b.WriteString(string(e.Reason))
 	b.WriteString(")")
 	return b.String()
+}
+
+// RefuseLong returns the error for a value that was not received, because its row is longer than window.row.
+func RefuseLong(table string, bytes uint32) *RowError {
+	return &RowError{
+		Reason: TooLarge, Table: table,
+		Detail: fmt.Sprintf("a value of %d bytes was not received, because its row is longer than window.row", bytes),
+		Remedy: "To publish such rows, raise window.row, and give the process four times as much memory.",
+	}
 }

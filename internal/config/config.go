@@ -62,6 +62,11 @@ type Window struct {
 	// quarters with delivery at_least_once. The rest is for large transactions, and with delivery at_least_once for a
 	// Kafka that acknowledges nothing for half a second, such as a partition without a leader.
 	Bytes Size `key:"bytes" default:"32MiB"`
+
+	// The longest row that is received as a whole, in bytes as Postgres sends it: a bytea takes two for each byte. Of a
+	// longer row or logical message, values of more than 64 KiB are left out. If one of them belongs into the record,
+	// the row is too large (`router.bad_rows.too_large`). A row may need four times its size in memory.
+	Row Size `key:"row" default:"64MiB"`
 }
 
 // HTTP is the server with metrics, health and status.

@@ -374,6 +374,11 @@ var docs = map[string]string{
 		"thousands of partitions, it is 2 KiB for each, up to three quarters with delivery at_least_once. The " +
 		"rest is for large transactions, and with delivery at_least_once for a Kafka that acknowledges " +
 		"nothing for half a second, such as a partition without a leader.",
+	"window.row": "" +
+		"The longest row that is received as a whole, in bytes as Postgres sends it: a bytea takes two for " +
+		"each byte. Of a longer row or logical message, values of more than 64 KiB are left out. If one of " +
+		"them belongs into the record, the row is too large (router.bad_rows.too_large). A row may need four " +
+		"times its size in memory.",
 	"monitor.interval": "" +
 		"How often the slot is sampled.",
 	"monitor.warn_retained": "" +

@@ -15,6 +15,7 @@ func (l *loader) validate(c *Config) {
 	l.kafka(&c.Kafka)
 	l.atLeast("window.records", int64(c.Window.Records), 1, "a number from 1")
 	l.atLeast("window.bytes", int64(c.Window.Bytes), 1, "a size above 0")
+	l.atLeast("window.row", int64(c.Window.Row), 1<<20, "a size from 1MiB")
 	l.atLeast("monitor.interval", int64(c.Monitor.Interval), int64(100*time.Millisecond), "a duration from 100ms")
 	l.atLeast("monitor.warn_retained", int64(c.Monitor.WarnRetained), 1, "a size above 0")
 	if !l.bad["monitor.warn_retained"] && c.Monitor.WarnRetained >= c.Monitor.CriticalRetained {

@@ -83,7 +83,7 @@ func (c *Column) setValue(v pgoutput.Value) {
 		c.Kind = columnNull
 	case v.Kind == pgoutput.Unchanged:
 		c.Kind = columnUnchanged
-	case len(v.Data) > maxColumn:
+	case v.Kind == pgoutput.Cut || len(v.Data) > maxColumn:
 		c.Kind = columnCut
 	case v.Kind == pgoutput.Binary:
 		c.Kind, c.Data = columnBinary, append([]byte(nil), v.Data...)
@@ -102,6 +102,9 @@ func (c *Column) payload(v pgoutput.Value) []byte {
 		return nil
 	case pgoutput.Unchanged:
 		c.Kind = columnUnchanged
+		return nil
+	case pgoutput.Cut:
+		c.Kind = columnCut
 		return nil
 	case pgoutput.Binary:
 		c.Kind = payloadBinary

@@ -120,8 +120,8 @@ func TestMessageWithThePresetDebezium(t *testing.T) {
 	d.TopicPrefix, d.Additional, d.ContextHeaders = "shop", []string{"type:header:eventType"}, false
 	r, err := New(d)
 	require.NoError(t, err)
-	rel, row, err := r.Message("outbox",
-		[]byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":{"n": 1}}`))
+	rel, row, err := r.Message(&pgoutput.LogicalMessage{Prefix: "outbox", Content: []byte(
+		`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":{"n": 1}}`)})
 	require.NoError(t, err)
 	require.NoError(t, r.Prepare(rel))
 	rec, err := r.Route(rel, row, router.Source{})

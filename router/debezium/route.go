@@ -66,11 +66,11 @@ func (d *Router) Fits(rel *pgoutput.Relation) bool {
 }
 
 // Message returns a logical message as a row, see Router.
-func (d *Router) Message(prefix string, content []byte) (*pgoutput.Relation, pgoutput.Tuple, error) {
+func (d *Router) Message(l *pgoutput.LogicalMessage) (*pgoutput.Relation, pgoutput.Tuple, error) {
 	if d.messages == nil {
 		d.messages = message.New(d.messageColumns())
 	}
-	return d.messages.Row(prefix, content)
+	return d.messages.Row(l)
 }
 
 func (d *Router) messageColumns() message.Columns {

@@ -9,11 +9,11 @@ import (
 )
 
 // Message returns a logical message as a row, see Router.
-func (r *Router) Message(prefix string, content []byte) (*pgoutput.Relation, pgoutput.Tuple, error) {
+func (r *Router) Message(l *pgoutput.LogicalMessage) (*pgoutput.Relation, pgoutput.Tuple, error) {
 	if r.messages == nil {
 		r.messages = message.New(r.messageColumns())
 	}
-	return r.messages.Row(prefix, content)
+	return r.messages.Row(l)
 }
 
 func (r *Router) messageColumns() message.Columns {

@@ -2,13 +2,19 @@ package outbox
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/stretchr/testify/require"
 )
+
+func messageOf(r *Router, content []byte) (*pgoutput.Relation, pgoutput.Tuple, error) {
+	return r.Message(&pgoutput.LogicalMessage{Prefix: "outbox", Content: content})
+}
 
 func messageRouter(t *testing.T, change func(*Config)) *Router {
 	t.Helper()
@@ -72,7 +78,7 @@ func TestMessageBecomesARecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := messageRouter(t, nil)
 			for range 2 { // the second time with what the first left behind
-				rel, row, err := r.Message("outbox", []byte(c.content))
+				rel, row, err := messageOf(r, []byte(c.content))
 				require.NoError(t, err)
 				rec, err := r.Route(rel, row, router.Source{Position: []byte("p"), CommitTime: commit})
 				require.NoError(t, err)
@@ -97,9 +103,8 @@ func TestMessageServesTheColumnsOfTheConfiguration(t *testing.T) {
 		c.Topic, c.KeyColumns, c.ColumnHeaders = "${column:region}.${aggregate_type}",
 			[]string{"tenant", "aggregate_id"}, []string{"version:v"}
 	})
-	rel, row, err := r.Message("outbox",
-		[]byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":{},"region":"eu",`+
-			`"tenant":7}`))
+	rel, row, err := messageOf(r, []byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid",`+
+		`"payload":{},"region":"eu","tenant":7}`))
 	require.NoError(t, err)
 	rec, err := r.Route(rel, row, router.Source{})
 	require.NoError(t, err)
@@ -120,7 +125,7 @@ func TestMessageThatIsNone(t *testing.T) {
 		`{"id":"e1","payload":"x\`,
 	} {
 		r := messageRouter(t, nil)
-		rel, row, err := r.Message("outbox", []byte(content))
+		rel, row, err := messageOf(r, []byte(content))
 		var bad *router.RowError
 		require.True(t, errors.As(err, &bad), content)
 		require.Equal(t, router.BadMessage, bad.Reason)
@@ -140,7 +145,7 @@ func FuzzMessage(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		rel, row, err := r.Message("outbox", content)
+		rel, row, err := messageOf(r, content)
 		if len(rel.Columns) != len(row) {
 			t.Fatal("a row that is not its relation's")
 		}
@@ -154,8 +159,9 @@ func TestMessageAllocatesNothing(t *testing.T) {
 	r := messageRouter(t, nil)
 	content := []byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":{"a":[1,` +
 		`"\u00e9"]},"headers":{"a":"b"},"timestamp":"2026-01-01T00:00:00Z"}`)
+	l := &pgoutput.LogicalMessage{Prefix: "outbox", Content: content}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		rel, row, err := r.Message("outbox", content)
+		rel, row, err := r.Message(l)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,4 +169,40 @@ func TestMessageAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}))
+}
+
+// A message that was not received as a whole is too large, and its letter does not have an empty payload.
+func TestMessageThatWasLeftOut(t *testing.T) {
+	r := messageRouter(t, nil)
+	rel, row, err := r.Message(&pgoutput.LogicalMessage{Prefix: "outbox", Cut: 900_000_000})
+	var bad *router.RowError
+	require.ErrorAs(t, err, &bad)
+	require.Equal(t, router.TooLarge, bad.Reason)
+	require.Equal(t, `table pg_logical_emit_message.outbox: a value of 900000000 bytes was not received, because its `+
+		`row is longer than window.row (too_large)`, bad.Error())
+	require.Contains(t, row, pgoutput.Value{Kind: pgoutput.Cut, Size: 900_000_000})
+	require.Equal(t, "outbox", rel.Name)
+}
+
+func TestRowWithAValueThatWasLeftOut(t *testing.T) {
+	r := messageRouter(t, nil)
+	rel, row, err := messageOf(r, []byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid",`+
+		`"payload":{},"other":1}`))
+	require.NoError(t, err)
+	require.NoError(t, r.Prepare(rel))
+	row[rel.Column("payload")] = pgoutput.Value{Kind: pgoutput.Cut, Size: 100_000_000}
+	_, err = r.Route(rel, row, router.Source{})
+	var bad *router.RowError
+	require.ErrorAs(t, err, &bad)
+	require.Equal(t, []any{router.TooLarge, "payload", "e1"}, []any{bad.Reason, bad.Column, bad.EventID})
+
+	// A column that is not part of the record may be of any length.
+	wide := *rel
+	wide.Columns = append(slices.Clone(rel.Columns), pgoutput.Column{Name: "blob", TypeOID: 17})
+	_, row, err = messageOf(r, []byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","payload":{"n":1}}`))
+	require.NoError(t, err)
+	require.NoError(t, r.Prepare(&wide))
+	rec, err := r.Route(&wide, append(row, pgoutput.Value{Kind: pgoutput.Cut, Size: 100_000_000}), router.Source{})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"n":1}`, string(rec.Value))
 }

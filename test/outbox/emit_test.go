@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	preset "github.com/cdc-outbox/cdc-outbox/router/outbox"
 
 	"github.com/jackc/pgx/v5"
@@ -35,7 +36,7 @@ func TestAMessageIsRoutedLikeTheRow(t *testing.T) {
 				require.NoError(t, err)
 				r, err := preset.New(preset.Config{Columns: preset.DefaultColumns(), Topic: preset.DefaultTopic})
 				require.NoError(t, err)
-				rel, row, err := r.Message("outbox", []byte(emittedMessage(t, o, e)))
+				rel, row, err := r.Message(&pgoutput.LogicalMessage{Prefix: "outbox", Content: []byte(emittedMessage(t, o, e))})
 				require.NoError(t, err)
 				got, err := r.Route(rel, row, someSource())
 				require.NoError(t, err)

@@ -62,7 +62,7 @@ func (p *process) connectorConfig(admin setup.Config, registry prometheus.Regist
 			DSN: routing.DSN(c), Slot: c.Postgres.Slot, Publication: c.Postgres.Publication,
 			Tables: admin.Tables, Messages: c.Postgres.Messages, Columns: admin.Columns, Failover: admin.Failover,
 			Checkpoint: admin.Checkpoint,
-			HotStandby: admin.HotStandby, PrimaryDSN: primary, Logger: p.Logger,
+			HotStandby: admin.HotStandby, PrimaryDSN: primary, LongRow: int64(c.Window.Row), Logger: p.Logger,
 		},
 		Kafka:          producer,
 		Router:         route,

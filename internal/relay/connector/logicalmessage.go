@@ -22,7 +22,7 @@ func (r *reader) logical(m *pgoutput.Message) error {
 	if !l.Transactional {
 		return r.passOver(m)
 	}
-	rel, tuple, bad := r.c.cfg.Router.Message(l.Prefix, l.Content)
+	rel, tuple, bad := r.c.cfg.Router.Message(l)
 	if err := r.c.cfg.Router.Prepare(rel); err != nil {
 		return err
 	}

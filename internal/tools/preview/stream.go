@@ -63,7 +63,7 @@ func (s *stream) row(rel *pgoutput.Relation, row pgoutput.Tuple) error {
 }
 
 func (s *stream) message(l *pgoutput.LogicalMessage) error {
-	rel, row, err := s.Router.Message(l.Prefix, l.Content)
+	rel, row, err := s.Router.Message(l)
 	source := s.source()
 	var rec *router.Record
 	if err == nil {

@@ -126,6 +126,11 @@ func (l *Table) Text(row pgoutput.Tuple, f Field) ([]byte, *router.RowError) {
 		return nil, l.Refuse(row, router.UnchangedValue, f.Name,
 			"the server left the value out, as for an update of another column",
 			"Publish inserts only: ALTER PUBLICATION ... SET (publish = 'insert').")
+	case pgoutput.Cut:
+		e := router.RefuseLong(l.Name, v.Size)
+		e.Column = f.Name
+		l.identify(e, row)
+		return nil, e
 	default:
 		return nil, l.Refuse(row, router.MalformedRow, f.Name,
 			fmt.Sprintf("the value is of the unknown kind %q", byte(v.Kind)), "Report this as a bug.")

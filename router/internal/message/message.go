@@ -86,21 +86,27 @@ func (m *Rows) locateColumns(payload, timestamp string) {
 
 // Row makes a row of a message's content. It lives as long as the content, until the next call. The error is a
 // *RowError; the row then has the content as its payload and nothing else, for a dead letter.
-func (m *Rows) Row(prefix string, content []byte) (*pgoutput.Relation, pgoutput.Tuple, error) {
-	form, err := m.read(content)
+func (m *Rows) Row(l *pgoutput.LogicalMessage) (*pgoutput.Relation, pgoutput.Tuple, error) {
+	if l.Cut > 0 {
+		m.clear()
+		m.tuple[m.payload] = pgoutput.Value{Kind: pgoutput.Cut, Size: l.Cut}
+		bad := router.RefuseLong(router.MessageSchema+"."+l.Prefix, l.Cut)
+		return m.relation(l.Prefix, formText), m.tuple, bad
+	}
+	form, err := m.read(l.Content)
 	if err == nil {
-		return m.relation(prefix, form), m.tuple, nil
+		return m.relation(l.Prefix, form), m.tuple, nil
 	}
 	bad := &router.RowError{
-		Reason: router.BadMessage, Table: router.MessageSchema + "." + prefix, Detail: err.Error(),
+		Reason: router.BadMessage, Table: router.MessageSchema + "." + l.Prefix, Detail: err.Error(),
 		Remedy: "Emit messages with this prefix as docs/messages.md describes.",
 	}
 	if i := slices.Index(m.members, "id"); m.tuple[i].Kind == pgoutput.Text {
 		bad.EventID = layout.ClipID(m.tuple[i].Data)
 	}
 	m.clear()
-	m.tuple[m.payload] = pgoutput.Value{Kind: pgoutput.Text, Data: content}
-	return m.relation(prefix, formText), m.tuple, bad
+	m.tuple[m.payload] = pgoutput.Value{Kind: pgoutput.Text, Data: l.Content}
+	return m.relation(l.Prefix, formText), m.tuple, bad
 }
 
 // The payload's forms, each of which has a type of its own.
