@@ -3,6 +3,8 @@ package pgoutput
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,13 +52,14 @@ func TestCutterLeavesOutLongValues(t *testing.T) {
 	want := Tuple{
 		{Kind: Text, Data: []byte("e1")}, {Kind: Cut, Size: 200_000}, {Kind: Cut, Size: maxValue + 1},
 	}
-	some := row(id, long(200_000), long(maxValue+1))
+	some, null := row(id, long(200_000), long(maxValue+1)), row(none, none, none)
+	message := func(parts ...any) []byte { return fmt.Appendf(nil, strings.Repeat("%s", len(parts)), parts...) }
 	for name, message := range map[string][]byte{
-		"insert":               append([]byte("I\x00\x00\x00\x07N"), some...),
-		"update":               append([]byte("U\x00\x00\x00\x07N"), some...),
-		"update with a key":    append(append([]byte("U\x00\x00\x00\x07K"), row(id, none, none)...), append([]byte{'N'}, some...)...),
-		"update with all":      append(append([]byte("U\x00\x00\x00\x07O"), some...), append([]byte{'N'}, some...)...),
-		"update with all null": append(append([]byte("U\x00\x00\x00\x07O"), row(none, none, none)...), append([]byte{'N'}, some...)...),
+		"insert":               message("I\x00\x00\x00\x07N", some),
+		"update":               message("U\x00\x00\x00\x07N", some),
+		"update with a key":    message("U\x00\x00\x00\x07K", row(id, none, none), "N", some),
+		"update with all":      message("U\x00\x00\x00\x07O", some, "N", some),
+		"update with all null": message("U\x00\x00\x00\x07O", null, "N", some),
 	} {
 		for _, piece := range []int{1, 1000, len(message)} {
 			short := cut(message, piece)
@@ -67,12 +70,12 @@ func TestCutterLeavesOutLongValues(t *testing.T) {
 		require.Error(t, d.Decode(&m, 1, cut(message[:len(message)-1], 1000)), "%s, and its last byte is missing", name)
 		require.Error(t, d.Decode(&m, 1, cut(append(bytes.Clone(message), 'n'), 1000)), "%s, and a byte more", name)
 	}
-	require.NoError(t, d.Decode(&m, 1, cut(append([]byte("D\x00\x00\x00\x07O"), some...), 1000)))
+	require.NoError(t, d.Decode(&m, 1, cut(message("D\x00\x00\x00\x07O", some), 1000)))
 	require.Equal(t, KindDelete, m.Kind)
 
 	strict := Decoder{relations: d.relations}
-	require.ErrorContains(t, strict.Decode(&m, 1, append([]byte("I\x00\x00\x00\x07N"), row(id, none, []byte("x\x00\x00\x00\x01"))...)),
-		"value kind 'x'", "no server may leave out a value")
+	forged := message("I\x00\x00\x00\x07N", row(id, none, []byte("x\x00\x00\x00\x01")))
+	require.ErrorContains(t, strict.Decode(&m, 1, forged), "value kind 'x'", "no server may leave out a value")
 }
 
 // Many values that are short each are long together.

@@ -55,7 +55,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, []string{"127.0.0.1:9092"}, c.Kafka.Brokers)
 	require.Equal(t, Topics{Partitions: 12, ReplicationFactor: 3}, c.Kafka.Topics)
 	require.Equal(t, "at_least_once", c.Delivery)
-	require.Equal(t, Window{Records: 100000, Bytes: 32 << 20}, c.Window)
+	require.Equal(t, Window{Records: 100000, Bytes: 32 << 20, Row: 64 << 20}, c.Window)
 	require.Equal(t, Monitor{
 		Interval: 5 * time.Second, WarnRetained: 1 << 30, CriticalRetained: 10 << 30, RepeatInterval: time.Hour,
 		WebhookFormat: "json", RunbookURL: RunbookPublished,

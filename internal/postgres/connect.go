@@ -116,6 +116,9 @@ func QueryFault(object string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
+	if long := longRow(object, err); long != nil {
+		return long
+	}
 	f := &fault.Error{Kind: fault.Retry, Object: object, Err: err}
 	if pg := sqlstate.RefusalOf(err); pg != nil {
 		f.Kind, f.Err = sqlstate.KindOf(pg.Code), &sqlstate.Refusal{PgError: pg}

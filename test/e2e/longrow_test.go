@@ -14,16 +14,16 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
-// Bug (rows): A row was received whole, whatever its length. Cost: one of 100 MB ended every start in a container of 384
-// MiB, which no line of the log named, and nothing after it was published. Also: `TestCutterLeavesOutLongValues` in
+// Bug (rows): A row was received whole, whatever its length. Cost: one of 100 MB ended every start in a container of
+// 384 MiB, which no line of the log named, and nothing after it was published. Also: `TestCutterLeavesOutLongValues` in
 // `pgoutput`.
 func TestRowsOfAnyLength(t *testing.T) {
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {
 		t.Run(delivery, func(t *testing.T) {
 			r, kind, _ := plainRig(t, testkit.Postgres(t))
 			r.db.Exec(t, `DROP TABLE outbox`)
-			r.db.Exec(t, `CREATE TABLE outbox (id text, aggregate_type text, aggregate_id text, event_type text, payload text,
-				scan bytea)`)
+			r.db.Exec(t, `CREATE TABLE outbox (id text, aggregate_type text, aggregate_id text, event_type text,
+				payload text, scan bytea)`)
 			topic, letters := kind+"-long.events", kind+".letters"
 			require.NoError(t, r.kafka.Create(within(t, patience), kafkaclient.Topic{Name: letters, Partitions: 1},
 				kafkaclient.Topic{Name: topic, Configs: map[string]string{"max.message.bytes": "80000000"}}))
@@ -32,8 +32,8 @@ func TestRowsOfAnyLength(t *testing.T) {
 				"CDC_OUTBOX_ROUTER_DEAD_LETTER_TOPIC": letters, "CDC_OUTBOX_POSTGRES_MESSAGES": "mine",
 			})
 			insert := func(id, payload, scan string) {
-				r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('%s', '%s-long', 'k', 'x', %s, %s)`, id, kind, payload,
-					scan))
+				r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('%s', '%s-long', 'k', 'x', %s, %s)`, id, kind,
+					payload, scan))
 			}
 			want := []string{"first"}
 			insert("first", `'1'`, `NULL`)

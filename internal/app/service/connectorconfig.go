@@ -135,6 +135,7 @@ func openSnapshot(c *config.Loaded, admin setup.Config) func(context.Context) (c
 		if s == nil {
 			return nil, err // not a nil pointer in an interface
 		}
+		s.LimitRows(int64(c.Window.Row))
 		return s, err
 	}
 }

@@ -29,9 +29,8 @@ func Polling(c *config.Loaded) (polling.Config, error) {
 			Timestamp: col.Timestamp, ID: col.ID,
 		},
 		Workers: c.Polling.Workers, Batch: c.Polling.Batch, Interval: c.Polling.Interval, Notify: c.Polling.Notify,
-		WindowRecords: c.Window.Records, WindowBytes: int64(
-			c.Window.Bytes,
-		), Stall: c.HTTP.Stall, LookEvery: c.Monitor.Interval,
+		WindowRecords: c.Window.Records, WindowBytes: int64(c.Window.Bytes), LongRow: int64(c.Window.Row),
+		Stall: c.HTTP.Stall, LookEvery: c.Monitor.Interval,
 	}
 	if c.Router.TimestampUnit != "" {
 		cfg.Columns.Timestamp = ""

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/snapshot"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/stretchr/testify/require"
@@ -36,6 +37,21 @@ func (db *adminDB) readSnapshot(t *testing.T) (ids []string) {
 	require.NoError(t, err)
 	require.EqualValues(t, len(ids), last)
 	return ids
+}
+
+// Bug (rows): The initial snapshot read each row whole, whatever its length. Cost: as with a row of the stream, which
+// ended every start.
+func TestSnapshotBoundsARow(t *testing.T) {
+	db := newSnapshotDB(t)
+	db.Exec(t, `UPDATE outbox SET payload = to_jsonb(repeat('x', 3000000))`)
+	require.NoError(t, db.ensure(t, true))
+	s, err := snapshot.Open(t.Context(), db.DSN, db.cfg.Objects)
+	require.NoError(t, err)
+	defer s.Close()
+	s.LimitRows(2 << 20)
+	_, err = s.Batch(t.Context(), 0, func(int64, *pgoutput.Relation, pgoutput.Tuple) error { return nil })
+	require.Equal(t, fault.Operator, fault.KindOf(err))
+	require.ErrorContains(t, err, "window.row allows 2097152")
 }
 
 // idTypes are those whose name, without a length, would cut the id when it is cast.

@@ -182,6 +182,9 @@ func (s *Reader) Finish(ctx context.Context) error {
 	return nil
 }
 
+// LimitRows bounds a row, see postgres.LimitRows.
+func (s *Reader) LimitRows(bytes int64) { postgres.LimitRows(s.conn, bytes) }
+
 // Close ends the connection.
 func (s *Reader) Close() { postgres.CloseConn(s.conn) }
 

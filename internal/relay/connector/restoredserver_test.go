@@ -124,8 +124,8 @@ func TestStreamShowsTheLastTransactionAgain(t *testing.T) {
 }
 
 // Bug (checkpoint): After two interruptions in a row, the last transaction was expected of a stream that began past it,
-// because the slot or its checkpoint had been moved there meanwhile, late. Cost: exit 3 and "put back to an older state"
-// with a healthy server. Found by seeds 421747 and 427101.
+// because the slot or its checkpoint had been moved there meanwhile, late. Cost: exit 3 and "put back to an older
+// state" with a healthy server. Found by seeds 421747 and 427101.
 func TestStreamThatBeginsPastTheLastTransaction(t *testing.T) {
 	first := brokenStream(begin(0x200), row("a"), commit(0x210))
 	third := newStream(begin(0x300), row("b"), commit(0x310))

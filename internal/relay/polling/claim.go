@@ -43,6 +43,7 @@ func (c *connection) open(ctx context.Context) error {
 		c.conn = nil
 		return c.passing(err)
 	}
+	postgres.LimitRows(c.conn, c.cfg.LongRow)
 	c.made(c.once)
 	c.once = true
 	return nil

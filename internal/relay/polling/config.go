@@ -51,6 +51,7 @@ type Config struct {
 
 	WindowRecords int           // default 100,000
 	WindowBytes   int64         // default 32 MiB
+	LongRow       int64         // a longer row is an error, see postgres.LimitRows. Default: rows have no bound
 	Stall         time.Duration // default 15 s
 	DrainLimit    time.Duration // default 8 s
 	LookEvery     time.Duration // at the backlog. Default 5 s
