@@ -11,10 +11,10 @@ const (
 	maxShort  = 1 << 20  // bytes of a short form, without the value at hand
 )
 
-// Cutter takes one message in pieces, and keeps a short form of it, for messages that are too long to be held: values
-// of more than 64 KiB, and the content of a logical message, are left out. A Decoder with Cut reads the short form, and
-// finds these values to be of the kind Cut. The memory is that of the short form, about 1 MiB at most, whatever the
-// message's length is. It judges nothing: a message that is broken is as broken in its short form.
+// Cutter takes one message piece by piece, and keeps a short form of it, for messages that are too long to be held:
+// values of more than 64 KiB, and the content of a logical message, are left out. A Decoder with Cut reads the short
+// form, and finds these values to be of the kind Cut. The memory is that of the short form, about 1 MiB at most,
+// whatever the message's length is. It judges nothing: a message that is broken is as broken in its short form.
 type Cutter struct {
 	out    []byte
 	need   int  // bytes to keep before the next step
@@ -129,7 +129,7 @@ func (c *Cutter) prefix() step {
 		c.need = 1
 		return (*Cutter).prefix
 	}
-	c.out, c.rest = append(c.out, 0), true // of somebody else: no prefix of a configuration is as long
+	c.out, c.rest = append(c.out, 0), true // of another program: no prefix of a configuration is as long
 	c.cutContent(0)
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-// cut is the short form of a message that comes in pieces.
+// cut is the short form of a message that comes piece by piece.
 func cut(message []byte, piece int) []byte {
 	var c Cutter
 	c.Reset()
@@ -37,7 +37,7 @@ func TestCutterKeepsShortValues(t *testing.T) {
 				continue
 			}
 			for _, piece := range []int{1, 3, len(msg.data)} {
-				require.Equal(t, msg.data, cut(msg.data, piece), "%s, in pieces of %d", name, piece)
+				require.Equal(t, msg.data, cut(msg.data, piece), "%s, pieces of %d bytes", name, piece)
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func TestCutterLogicalMessages(t *testing.T) {
 	require.NoError(t, d.Decode(&m, 1, cut(append(append(bytes.Clone(head), "outbox\x00"...), content...), 1000)))
 	require.Equal(t, LogicalMessage{Transactional: true, Prefix: "outbox", Cut: 300_000}, m.Logical)
 
-	// A prefix may have any length, too. Such a message is of somebody else.
+	// A prefix may have any length, too. Such a message is of another program.
 	strange := append(append(bytes.Clone(head), bytes.Repeat([]byte{'p'}, 200_000)...), 0)
 	short := cut(append(strange, content...), 1000)
 	require.Less(t, len(short), 2*maxPrefix)
