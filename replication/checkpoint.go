@@ -60,6 +60,10 @@ type checkpoint struct {
 
 	begun Identity // of the last server on which it began: the confirmed position is one there
 
+	// again: a stream began at the slot's position, since the row could not be used, and has not come to where the row
+	// is. To go on at the row would leave events that were published again as the last ones of their keys.
+	again bool
+
 	lastRow *atomic.Uint64 // the stream's; nil before the first
 }
 
@@ -162,7 +166,8 @@ func (cp *checkpoint) reached(row *postgres.Checkpoint) lsn.LSN {
 // it speaks of. A row that no numbered write has touched may be of an earlier version, which took over positions of
 // another timeline.
 func (cp *checkpoint) startAt(id *Identity, row *postgres.Checkpoint, position lsn.LSN) {
-	if row == nil || row.Writes == 0 || position <= id.ConfirmedFlush || position > id.WALEnd {
+	cp.again = cp.again && position > id.ConfirmedFlush
+	if row == nil || row.Writes == 0 || cp.again || position <= id.ConfirmedFlush || position > id.WALEnd {
 		return
 	}
 	cp.cfg.Logger.Info("the slot is before what was confirmed; the stream starts at the checkpoint",
@@ -242,6 +247,7 @@ func (cp *checkpoint) skip(ctx context.Context, err error) error {
 	switch sqlstate.Of(err) {
 	case "42P01", "42501", "3F000", "25006", "42703": // no table, no right, no schema, read only, another table
 		cp.off.Store(true)
+		cp.again = true
 		cp.cfg.Logger.Warn("a slot that is re-created or moved by hand would not be noticed: the table that remembers "+
 			"its position cannot be used",
 			zap.Stringer(logkey.Table, cp.cfg.Checkpoint), zap.Error(err))

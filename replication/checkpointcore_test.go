@@ -84,6 +84,24 @@ func TestCheckpointStart(t *testing.T) {
 	}
 }
 
+// Bug (checkpoint): A connector that could not use the checkpoint began at the slot's older position, and when it could,
+// after an interruption, it jumped ahead to the checkpoint. Cost: the events in between that it had published again
+// stayed the last ones of their keys, with newer ones before them. Found by seed 444083.
+func TestCheckpointThatCouldNotBeUsedIsNoPlaceToStart(t *testing.T) {
+	row := &postgres.Checkpoint{Writes: 1}
+	cp, _ := stillCheckpoint()
+	require.NoError(t, cp.skip(t.Context(), &pgconn.PgError{Code: "42501"}))
+	for _, test := range []struct{ slot, want lsn.LSN }{
+		{500, 500}, {700, 700}, // the row is at 900
+		{900, 900}, {600, 900}, // the stream was there: from now on the row is the better place again
+	} {
+		id := cp.id
+		id.ConfirmedFlush = test.slot
+		cp.startAt(&id, row, 900)
+		require.Equal(t, test.want, id.ConfirmedFlush)
+	}
+}
+
 // A mark never takes back what was published, and says no more than the stream has passed on.
 func TestCheckpointMarks(t *testing.T) {
 	for name, test := range map[string]struct {
