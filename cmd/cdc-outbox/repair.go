@@ -41,7 +41,8 @@ caught up, so that nothing in flight counts as missing. It takes SELECT on the t
 Aborted transactions in a topic do not count. A topic that has begun to remove records does not tell what was never in
 it: then repair publishes nothing, and asks for --since, or for --yes-publish-twice. In a compacted topic a row is
 accounted for by a record of its key that is not older, by their timestamps, and of a key without one only the newest
-event is published. Rows that lead to no topic are counted: "cdc-outbox dead-letter list" has the rows that were
+event is published. A record accounts for all rows with its id, and rows with the id of another row are counted. Rows
+that lead to no topic are counted: "cdc-outbox dead-letter list" has the rows that were
 dead-lettered. A topic that is missing has none of its rows; to publish them it has to be made first, unless
 kafka.topics.create is set:
 kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic NAME --partitions 12.
@@ -178,6 +179,11 @@ func (a *app) printRepair(r *replay.RepairReport, o *repairFlags) error {
 		if t.Superseded > 0 {
 			fmt.Fprintf(a.stdout, "  besides, %s by newer events of their keys in compacted topics\n",
 				human.Counted(t.Superseded, "row is superseded", "rows are superseded"))
+		}
+		if t.SameID > 0 {
+			fmt.Fprintf(a.stdout, "  besides, %s, and one record accounts for all of them: consumers take the others "+
+				"for repeats. `cdc-outbox check` has the statement that lists them\n",
+				human.Counted(t.SameID, "row has the id of another row", "rows have the ids of other rows"))
 		}
 		if t.Unrouted > 0 {
 			fmt.Fprintf(a.stdout, "  besides, %d rows make no record: `cdc-outbox dead-letter list`, `cdc-outbox "+

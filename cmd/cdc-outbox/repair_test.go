@@ -166,6 +166,27 @@ func TestRepairLeavesOutWhatWasDecided(t *testing.T) {
 	require.Equal(t, 0, c.stop(syscall.SIGTERM))
 }
 
+// Bug (rows): Of two rows with one id, a record of one accounts for both, and `repair` said that nothing is missing, and
+// no more. Cost: an event that no consumer handled, while all was green.
+func TestRepairCountsRowsWithOneID(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testkit.Postgres(t), "orders.events")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_pkey")
+	connector := start(t, b.env)
+	connector.awaitReady(200)
+	b.db.Exec(t, insertOrders)
+	b.db.Exec(t, "INSERT INTO outbox SELECT * FROM outbox ORDER BY aggregate_id LIMIT 3")
+	b.records("orders.events", 23)
+	r := invoke(t, b.env, "repair")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "23 rows, 0 of them not in Kafka")
+	require.Contains(t, r.stdout, "3 rows have the ids of other rows")
+	r = invoke(t, b.env, "check")
+	require.Contains(t, r.stdout, "HAVING count(*) > 1;")
+	require.Contains(t, invoke(t, b.env, "repair", "--json").stdout, `"same_id": 3`)
+}
+
 // TestRepairOfAPausedRelay: what a paused relay has not published is not missing. A repair names the pause, and works
 // after the command that it prints.
 func TestRepairOfAPausedRelay(t *testing.T) {

@@ -23,6 +23,9 @@ func (r *repair) survey(ctx context.Context) error {
 				r.o.Progress.Step(progress.Step{What: "reading table " + t.Table, Done: t.Rows, Unit: "rows"})
 			}
 			r.leads[found.topic] = true
+			if _, again := r.absent[found.hash]; again {
+				t.SameID++
+			}
 			r.absent[found.hash] = struct{}{}
 			return nil
 		})

@@ -63,9 +63,11 @@ type Repaired struct {
 	Lettered int64  `json:"dead_lettered"` // rows that Kafka does not have because they are dead letters
 	Skipped  int64  `json:"skipped"`       // rows that Kafka does not have because operators skipped them
 	// Superseded are rows that a compacted topic does not have, and that a newer event of their key replaces there.
-	Superseded int64    `json:"superseded"`
-	Published  int64    `json:"published_again"`
-	Examples   []string `json:"examples"` // ids
+	Superseded int64 `json:"superseded"`
+	// SameID are rows whose id another row before them has. A record with the id accounts for all of them.
+	SameID    int64    `json:"same_id"`
+	Published int64    `json:"published_again"`
+	Examples  []string `json:"examples"` // ids
 }
 
 // Missing returns the number of rows that Kafka does not have.
