@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
@@ -185,6 +187,18 @@ func TestRepairCountsRowsWithOneID(t *testing.T) {
 	r = invoke(t, b.env, "check")
 	require.Contains(t, r.stdout, "HAVING count(*) > 1;")
 	require.Contains(t, invoke(t, b.env, "repair", "--json").stdout, `"same_id": 3`)
+
+	holder, err := pgx.Connect(t.Context(), b.db.DSN)
+	require.NoError(t, err)
+	defer func() { _ = holder.Close(context.Background()) }()
+	_, err = holder.Exec(t.Context(), "SELECT pg_advisory_lock(hashtextextended($1, 0))", "cdc-outbox repair "+b.db.Slot)
+	require.NoError(t, err)
+	r = invoke(t, b.env, "repair")
+	require.Equal(t, 3, r.code, r.all())
+	end := fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", holder.PgConn().PID())
+	require.Contains(t, r.stderr, end)
+	b.db.Exec(t, end)
+	require.Equal(t, 0, invoke(t, b.env, "repair").code)
 }
 
 // TestRepairOfAPausedRelay: what a paused relay has not published is not missing. A repair names the pause, and works

@@ -201,14 +201,18 @@ func (r *Rows) WALEnd(ctx context.Context) (lsn.LSN, error) {
 	return lsn.Parse(text)
 }
 
-// Alone reports whether no other live session has said the same words to this database.
-func (r *Rows) Alone(ctx context.Context, words string) (ok bool, err error) {
-	err = r.conn.QueryRow(ctx, "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1::text, 0::int8))",
+// Alone returns nil if no other live session has said the same words to this database, and otherwise that session.
+func (r *Rows) Alone(ctx context.Context, words string) (*postgres.Blocker, error) {
+	var ok bool
+	err := r.conn.QueryRow(ctx, "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1::text, 0::int8))",
 		words).Scan(&ok)
 	if err != nil {
-		err = postgres.QueryFault("server", err)
+		return nil, postgres.QueryFault("server", err)
 	}
-	return ok, err
+	if ok {
+		return nil, nil
+	}
+	return postgres.LookupLockHolder(ctx, r.conn, words)
 }
 
 // LeaveNewer leaves out rows from a time on. Unlike the filter's Until it leaves rows without a time in.

@@ -89,6 +89,7 @@ func (r *Relay) watchTables(ctx context.Context) error {
 		if b, err := countBacklog(ctx, c, &r.cfg); err == nil {
 			r.latest.Store(&b)
 		}
+		r.lookAtLocks(ctx, c)
 		if time.Since(verified) > verifyEvery || wrong {
 			verified = time.Now()
 			err := r.verify(ctx)

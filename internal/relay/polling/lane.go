@@ -77,6 +77,13 @@ func (l *lanes) give(back []int) {
 	}
 }
 
+// has reports whether a worker of this process has the lane.
+func (l *lanes) has(n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.taken[n]
+}
+
 // rest keeps a lane from being looked at, until wake.
 func (l *lanes) rest(n int) {
 	l.mu.Lock()

@@ -31,6 +31,9 @@ func (r *Relay) Ready() (bool, string) {
 	case trouble != nil:
 		return false, fmt.Sprintf("%s: %s", state.Name, state.Reason)
 	}
+	if w := r.lockedLanes(); len(w) > 0 {
+		return false, w[0].Sentence()
+	}
 	var oldest time.Duration
 	for _, w := range r.workers {
 		oldest = max(oldest, w.batch.waited(now))

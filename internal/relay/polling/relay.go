@@ -38,6 +38,9 @@ type source struct {
 	*statements
 	lanes lanes
 
+	locks  lockedLanes
+	locked atomic.Pointer[fault.Wait] // lanes that wait for another program's lock; nil: none
+
 	mu      sync.Mutex
 	halted  map[int]*halt          // by lane
 	decided map[int]relay.Decision // about the row at which the lane is halted
@@ -92,6 +95,7 @@ func New(cfg Config) (*Relay, error) {
 	for _, t := range cfg.Tables {
 		r.sources = append(r.sources, &source{
 			statements: newStatements(&r.cfg, t), halted: map[int]*halt{}, decided: map[int]relay.Decision{},
+			locks: lockedLanes{after: foreignAfter},
 		})
 	}
 	for i := range cfg.Workers {

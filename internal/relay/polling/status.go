@@ -72,6 +72,7 @@ func (r *Relay) Status() Status {
 			Name: relay.Halted, Reason: h.Message, Next: h.Next, Commands: h.Commands, Since: h.Since,
 		}
 	}
+	st.Waits = append(st.Waits, r.lockedLanes()...)
 	for _, t := range r.troubles() {
 		st.Waits = append(st.Waits, t.Wait())
 	}

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
@@ -125,14 +126,13 @@ func newRepair(ctx context.Context, o *RepairOptions) (*repair, error) {
 		r.tables = append(r.tables, rows)
 		r.report.Tables = append(r.report.Tables, &Repaired{Table: t.String(), Examples: []string{}})
 	}
-	alone, err := r.tables[0].Alone(ctx, "cdc-outbox repair "+o.Admin.Slot)
-	if err == nil && !alone {
-		err = &fault.Error{
+	other, err := r.tables[0].Alone(ctx, "cdc-outbox repair "+o.Admin.Slot)
+	if err == nil && other != nil {
+		err = (&fault.Error{
 			Kind: fault.Operator, Object: "repair",
-			Err: errors.New(
-				"another one is at work for this slot; each would publish what the other does",
-			), Next: "Wait for its end.",
-		}
+			Err: fmt.Errorf("another one is at work for this slot, and each would publish what the other does. Its lock "+
+				"is held by %s", other),
+		}).With(other.Remedy())
 	}
 	if err != nil {
 		r.close()
