@@ -168,8 +168,8 @@ func TestRepairLeavesOutWhatWasDecided(t *testing.T) {
 	require.Equal(t, 0, c.stop(syscall.SIGTERM))
 }
 
-// Bug (rows): Of two rows with one id, a record of one accounts for both, and `repair` said that nothing is missing, and
-// no more. Cost: an event that no consumer handled, while all was green.
+// Bug (rows): Of two rows with one id, a record of one accounts for both, and `repair` said that nothing is missing,
+// and no more. Cost: an event that no consumer handled, while all was green.
 func TestRepairCountsRowsWithOneID(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")
@@ -191,7 +191,8 @@ func TestRepairCountsRowsWithOneID(t *testing.T) {
 	holder, err := pgx.Connect(t.Context(), b.db.DSN)
 	require.NoError(t, err)
 	defer func() { _ = holder.Close(context.Background()) }()
-	_, err = holder.Exec(t.Context(), "SELECT pg_advisory_lock(hashtextextended($1, 0))", "cdc-outbox repair "+b.db.Slot)
+	_, err = holder.Exec(t.Context(), "SELECT pg_advisory_lock(hashtextextended($1, 0))",
+		"cdc-outbox repair "+b.db.Slot)
 	require.NoError(t, err)
 	r = invoke(t, b.env, "repair")
 	require.Equal(t, 3, r.code, r.all())

@@ -204,8 +204,8 @@ func (r *Rows) WALEnd(ctx context.Context) (lsn.LSN, error) {
 // Alone returns nil if no other live session has said the same words to this database, and otherwise that session.
 func (r *Rows) Alone(ctx context.Context, words string) (*postgres.Blocker, error) {
 	var ok bool
-	err := r.conn.QueryRow(ctx, "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1::text, 0::int8))",
-		words).Scan(&ok)
+	const lock = "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1::text, 0::int8))"
+	err := r.conn.QueryRow(ctx, lock, words).Scan(&ok)
 	if err != nil {
 		return nil, postgres.QueryFault("server", err)
 	}

@@ -130,8 +130,8 @@ func newRepair(ctx context.Context, o *RepairOptions) (*repair, error) {
 	if err == nil && other != nil {
 		err = (&fault.Error{
 			Kind: fault.Operator, Object: "repair",
-			Err: fmt.Errorf("another one is at work for this slot, and each would publish what the other does. Its lock "+
-				"is held by %s", other),
+			Err: fmt.Errorf("another one is at work for this slot, and each would publish what the other does. Its "+
+				"lock is held by %s", other),
 		}).With(other.Remedy())
 	}
 	if err != nil {
