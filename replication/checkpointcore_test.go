@@ -85,8 +85,8 @@ func TestCheckpointStart(t *testing.T) {
 }
 
 // Bug (checkpoint): A connector that could not use the checkpoint began at the slot's older position, and when it
-// could, after an interruption, it jumped ahead to the checkpoint. Cost: the events in between that it had published again
-// stayed the last ones of their keys, with newer ones before them. Found by seed 444083.
+// could, after an interruption, it jumped ahead to the checkpoint. Cost: the events in between that it had published
+// again stayed the last ones of their keys, with newer ones before them. Found by seed 444083.
 func TestCheckpointThatCouldNotBeUsedIsNoPlaceToStart(t *testing.T) {
 	row := &postgres.Checkpoint{Writes: 1}
 	cp, _ := stillCheckpoint()

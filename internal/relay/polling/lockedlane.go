@@ -121,8 +121,8 @@ func (r *Relay) lockedBy(ctx context.Context, c *connection, s *source, now time
 	remedy := holder.Remedy()
 	return &fault.Wait{
 		Kind: LanesLocked, Object: s.object(), Since: since, Next: remedy.Next, Commands: remedy.Commands,
-		Reason: fmt.Sprintf("rows wait in %d of %d lanes whose locks have been held for %s, longer than a relay does, by %s",
-			len(waiting), Lanes, human.Duration(now.Sub(since)), holder),
+		Reason: fmt.Sprintf("rows wait in %d of %d lanes whose locks have been held for %s, longer than a relay does, "+
+			"by %s", len(waiting), Lanes, human.Duration(now.Sub(since)), holder),
 	}
 }
 
