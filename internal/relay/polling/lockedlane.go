@@ -26,7 +26,7 @@ const foreignAfter = 2 * frozen
 // LanesLocked is the kind of the wait for a session that holds the locks of lanes and is not a relay.
 const LanesLocked = "lanes_locked"
 
-// laneLock is a lock as two looks at it can be compared.
+// laneLock is a lock as it is compared with the one found before.
 type laneLock struct {
 	pid         int
 	transaction string // virtual
@@ -44,7 +44,7 @@ type lockedLanes struct {
 	seen  map[int]seenLock
 }
 
-// note takes what a look has found, by lane, and returns the lanes that other programs hold.
+// note takes the locks that were found, by lane, and returns the lanes that other programs hold.
 func (l *lockedLanes) note(found map[int]laneLock, now time.Time) (foreign []int) {
 	next := map[int]seenLock{}
 	for lane := range Lanes {
