@@ -1,6 +1,7 @@
 // Package publisher embeds the polling relay in a service, for teams that want no second process. It publishes the
 // committed rows of an outbox table to Kafka, with the code and the promises of cdc-outbox with source: polling
-// (docs/polling.md): at least once, in order per key, nothing lost.
+// (docs/polling.md): at least once, in order per key, nothing lost. A process that was frozen or cut off for longer
+// than ten seconds, or killed with packets in transit, may repeat an event after newer events of its key.
 //
 //	p, err := publisher.New(publisher.Options{
 //		DSN: dsn, Brokers: []string{"kafka:9092"}, Tables: []string{"outbox"},

@@ -47,11 +47,12 @@ func (a *app) deadLetterRetryCommand(in *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry [ID…]",
 		Short: "Publish dead letters, corrected where they need it",
-		Long: `retry makes the record that a dead letter should have been, and publishes it to its topic, with the
-event's id and position and a header "retried". Letters are named by id or position, or chosen by --all or --reason;
---group, --source and --older-than leave out what does not match. They go in the order of their positions. A row is
-routed as the present configuration says, after the corrections: --topic, --key, --set and --null apply to every
-chosen letter. What a letter does not hold is read from the outbox table, where the row may have changed since.
+		Long: `retry makes the record that a dead letter should have been, and publishes it to its topic, after newer
+events of its key that were published meanwhile, with the event's id and position and a header "retried". Letters are
+named by id or position, or chosen by --all or --reason; --group, --source and --older-than leave out what does not
+match. They go in the order of their positions. A row is routed as the present configuration says, after the
+corrections: --topic, --key, --set and --null apply to every chosen letter. What a letter does not hold is read from
+the outbox table, where the row may have changed since.
 
 The letter of a consumer (--in TOPIC.DLT) goes to the topic and partition where its record was, in the order that the
 records had there; with --key to the partition of that key; or with --from-table as the outbox table has the event.

@@ -17,7 +17,8 @@ func (a *app) forwardCommand() *cobra.Command {
 		Use:   "forward",
 		Short: "Post the records of topics to an HTTP endpoint, with a ledger in Postgres",
 		Long: `forward reads topics as a consumer group and posts each record to --to, the records of a key in their
-order. A ledger in Postgres (package inbox) remembers what was handled.
+order. A ledger in Postgres (package inbox) remembers what was handled. A process that was frozen or cut off during a
+call may complete it after another one has called for later events of the key; its Idempotency-Key shows the repeat.
 
 By default a call is made at least once for each event, with the event's id as Idempotency-Key, and only once unless
 the process or the ledger's database ends during the call. With --at-most-once no event is called for twice: a call
