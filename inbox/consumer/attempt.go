@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
+	"github.com/cdc-outbox/cdc-outbox/inbox/internal/failure"
 )
 
 // outcome is the result of processing a record.
@@ -82,11 +83,11 @@ func (p *partition) try(work, over context.Context, m Message) (attempts int, er
 			return attempts + 1, nil
 		case over.Err() != nil:
 			return attempts, errOver // the next owner tries again
-		case isPermanent(err):
+		case failure.IsPermanent(err):
 			return attempts + 1, err
 		case errors.Is(err, inbox.ErrContended):
 			p.logger(m).Warn("the event is being handled elsewhere")
-		case isUnavailable(err):
+		case failure.IsUnavailable(err):
 			p.waits(time.Now())
 			p.logger(m).Warn("something that the handler needs is away, so the record waits", "error", err.Error())
 		case p.unhealthy(work, m, err):

@@ -11,6 +11,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
+	"github.com/cdc-outbox/cdc-outbox/inbox/internal/failure"
 )
 
 // Headers of a dead letter. They precede the record's own headers. Key, value and the other headers are unchanged; the
@@ -49,7 +50,7 @@ func classOf(err error) Class {
 	switch {
 	case errors.Is(err, inbox.ErrUnfinished):
 		return Unfinished
-	case isPermanent(err):
+	case failure.IsPermanent(err):
 		return Refused
 	}
 	return Exhausted

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
+	"github.com/cdc-outbox/cdc-outbox/inbox/internal/failure"
 )
 
 // Handler handles one record. The next step depends on the error that it returns:
@@ -91,7 +92,7 @@ const pingLimit = 5 * time.Second
 // its cause. An error of the ledger has its origin and needs no proof. The ping has a time limit of its own, because
 // the handler's may be used up.
 func blame(ctx context.Context, err error, ping func(context.Context) error) error {
-	if err == nil || errors.Is(err, inbox.ErrDuplicate) || isPermanent(err) || isUnavailable(err) {
+	if err == nil || errors.Is(err, inbox.ErrDuplicate) || failure.IsPermanent(err) || failure.IsUnavailable(err) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingLimit)
@@ -102,37 +103,19 @@ func blame(ctx context.Context, err error, ping func(context.Context) error) err
 	return Unavailable(err)
 }
 
-type unavailable struct{ error }
-
-func (u unavailable) Unwrap() error { return u.error }
-
 // Unavailable marks an error of something that the handler needs and that is away: a connection that was refused, a
 // 503. The record waits for it without using up attempts or budget, and with it its partition.
 func Unavailable(err error) error {
 	if err == nil {
 		return nil
 	}
-	return unavailable{err}
+	return failure.Away(err)
 }
-
-func isUnavailable(err error) bool {
-	var u unavailable
-	return errors.As(err, &u) || errors.Is(err, inbox.ErrNotSent) || errors.Is(err, inbox.ErrLedger)
-}
-
-type permanent struct{ error }
-
-func (p permanent) Unwrap() error { return p.error }
 
 // Permanent marks an error that no repeat can fix, such as an invalid payload.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
 	}
-	return permanent{err}
-}
-
-func isPermanent(err error) bool {
-	var p permanent
-	return errors.As(err, &p) || errors.Is(err, inbox.ErrUnfinished) || errors.Is(err, inbox.ErrEventID)
+	return failure.Final(err)
 }
