@@ -35,10 +35,10 @@ func (a *app) replayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Publish rows of the outbox once more, beside the connector",
-		Long: `replay reads rows of the outbox tables, makes records of them as the connector does, and publishes them with
-a producer of its own, after newer events of their keys where the connector has published such. It changes nothing in
-Postgres and neither needs nor disturbs the connector. Rows are chosen by aggregate type, aggregate id, event id and
-the timestamp column; a flag may be repeated, and different flags narrow the choice together.
+		Long: `replay reads rows of the outbox tables, makes records of them as the connector does, and publishes them
+with a producer of its own, after newer events of their keys where the connector has published such. It changes
+nothing in Postgres and neither needs nor disturbs the connector. Rows are chosen by aggregate type, aggregate id,
+event id and the timestamp column; a flag may be repeated, and different flags narrow the choice together.
 
 --from-position and --to-position choose by the place in the log that the header position has. The table does not know
 it, so the topics are read for it, from end to end, and the rows of the ids that are found there are published; their
