@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 type broker struct {
 	id     int32
 	addr   string
-	cancel context.CancelFunc // ends serve
-	wanted chan struct{}      // capacity 1: there is something to send and no connection
+	cancel context.CancelCauseFunc // ends serve
+	wanted chan struct{}           // capacity 1: there is something to send and no connection
 
 	conn     *conn      // nil while there is none
 	inflight []*request // unanswered, oldest first
@@ -183,7 +184,7 @@ func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 		}
 	}
 	if len(lost) > 0 {
-		if c == nil || !c.silence.waits() {
+		if !errors.Is(err, errRetired) && (c == nil || !c.silence.waits()) {
 			p.reportDial(&b.trouble, "broker "+b.addr, err)
 		}
 		p.wantMetadata()

@@ -31,7 +31,7 @@ func still(t *testing.T, change ...func(*Config)) *Producer {
 func (p *Producer) partitions(n int) []*partition {
 	topic := p.topic("t")
 	topic.adopt(n)
-	b := &broker{id: 1, cancel: func() {}, wanted: make(chan struct{}, 1)}
+	b := &broker{id: 1, cancel: func(error) {}, wanted: make(chan struct{}, 1)}
 	p.brokers[1] = b
 	for _, part := range topic.partitions {
 		part.broker = b

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -107,6 +110,47 @@ func TestBrokersChange(t *testing.T) {
 		}
 		r.check()
 		require.Empty(t, r.Trouble())
+	})
+}
+
+// A broker that hangs until the cluster gives it up: its connection is ended by this program, which is no trouble.
+//
+// Bug (monitor): A broker that left the cluster while it owed an answer was reported as unreachable, with the reason
+// "context canceled" and no remedy. Cost: a warning that means nothing, a second after all was well again.
+func TestABrokerThatLeavesWhileItHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "t"))
+		var between staller
+		leader := c.ListenAddrs()[c.LeaderFor("t", 0)]
+		core, logs := observer.New(zap.InfoLevel)
+		r := newRig(t, c, func(cfg *Config) {
+			cfg.MetadataInterval = 50 * time.Millisecond
+			cfg.Logger = zap.New(core)
+			cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if address == leader {
+					return between.dial(ctx, network, address)
+				}
+				return dial(ctx, network, address)
+			}
+		})
+		r.warm()
+		between.stall()
+		for i := range 26 {
+			r.produce("t", string(rune('a'+i)))
+		}
+		r.Flush()
+		time.Sleep(10 * time.Millisecond)
+		require.Positive(t, r.inFlight(), "it owes an answer")
+		require.NoError(t, c.RemoveNode(c.LeaderFor("t", 0)))
+		r.drain()
+		time.Sleep(10 * time.Second)
+		require.Empty(t, r.Trouble())
+		require.Equal(t, 1, logs.FilterMessage("broker left").Len())
+		require.Empty(t, logs.FilterMessage("waiting for kafka").All())
+		ended := logs.FilterMessage("connection to broker ended").All()
+		require.Len(t, ended, 1)
+		require.Contains(t, ended[0].ContextMap()["reason"], "has left the cluster")
+		between.deliver()
 	})
 }
 

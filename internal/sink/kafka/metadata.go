@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -123,6 +124,9 @@ func (p *Producer) lacksLeader() bool {
 	return false
 }
 
+// errRetired ends the connection to a broker that is not one of the cluster's any more. What it held goes elsewhere.
+var errRetired = errors.New("the broker has left the cluster or changed its address")
+
 // applyBrokers retires brokers that left the cluster or changed their address.
 func (p *Producer) applyBrokers(brokers []metadata.ResponseBroker) {
 	addrs := make(map[int32]string, len(brokers))
@@ -133,7 +137,8 @@ func (p *Producer) applyBrokers(brokers []metadata.ResponseBroker) {
 	for id, b := range p.brokers {
 		if addr, ok := addrs[id]; !ok || addr != b.addr {
 			p.log.Info("broker left", zap.String(logkey.Broker, b.addr), zap.Int32(logkey.Node, id))
-			b.cancel()
+			b.cancel(errRetired)
+			b.trouble.resolve(&p.troubles)
 			delete(p.brokers, id)
 			p.abandon(b)
 		}
@@ -161,7 +166,7 @@ func (p *Producer) leader(id int32) *broker {
 	if !ok || p.ctx.Err() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithCancel(p.ctx)
+	ctx, cancel := context.WithCancelCause(p.ctx)
 	b := &broker{id: id, addr: addr, cancel: cancel, wanted: make(chan struct{}, 1)}
 	p.brokers[id] = b
 	p.wg.Go(func() { p.serve(ctx, b) })

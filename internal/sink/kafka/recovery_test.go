@@ -167,7 +167,7 @@ func TestAnAnswerGoesOn(t *testing.T) {
 	r := <-b.conn.send
 	require.Len(t, r.batches, 3)
 
-	other := &broker{id: 2, cancel: func() {}, wanted: make(chan struct{}, 1)}
+	other := &broker{id: 2, cancel: func(error) {}, wanted: make(chan struct{}, 1)}
 	connect(other)
 	parts[1].broker, parts[2].broker = other, nil
 	for _, part := range parts {

@@ -143,7 +143,7 @@ func TestLeaderLostInFlight(t *testing.T) {
 	topic := p.topic("t")
 	topic.adopt(1)
 	part := topic.partitions[0]
-	part.broker = &broker{cancel: func() {}}
+	part.broker = &broker{cancel: func(error) {}}
 	b := newBatch(part)
 	b.append(&router.Record{Topic: "t", Value: []byte("v")}, 1, math.MaxInt)
 	part.queued, part.pending = []*batch{b}, b.size()
