@@ -89,7 +89,10 @@ func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 	if v.Action == wire.Rewind || v.Action == wire.Refresh { // another broker may be the coordinator by now
 		o.transactionCoordinator.forget()
 		o.groupCoordinator.forget()
-		o.trouble.set(&p.troubles, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Remedy{})
+		o.trouble.set(&p.troubles, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Do(
+			"A new cluster makes the topics of its coordinators within seconds. If it lasts, their partitions lack "+
+				"leaders or replicas.", p.cfg.Command("kafka-topics", "--describe --topic __transaction_state"),
+			p.cfg.Command("kafka-topics", "--describe --topic __consumer_offsets")))
 		return p.cfg.pace.delay(o.failures)
 	}
 	kind, remedy := v.Trouble, fault.Remedy{}

@@ -74,7 +74,11 @@ func (l *troubleLog) tell(t *trouble) {
 }
 
 func passes(kind wire.TroubleKind) bool {
-	return kind == wire.NoLeader || kind == wire.NotEnoughReplicas || kind == wire.BrokerUnreachable
+	switch kind {
+	case wire.NoLeader, wire.NotEnoughReplicas, wire.BrokerUnreachable, wire.NoProducerID:
+		return true
+	}
+	return false
 }
 
 // hear is set for a trouble that says no more than another one: it is not logged.
