@@ -113,7 +113,7 @@ func TestBrokersChange(t *testing.T) {
 	})
 }
 
-// A broker that hangs until the cluster gives it up: its connection is ended by this program, which is no trouble.
+// A broker that hangs until the cluster gives it up: its connection is ended by this program, and that is not reported.
 //
 // Bug (monitor): A broker that left the cluster while it owed an answer was reported as unreachable, with the reason
 // "context canceled" and no remedy. Cost: a warning that means nothing, a second after all was well again.
