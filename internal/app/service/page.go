@@ -22,9 +22,9 @@ func (p *process) pageConfig(mc slotmonitor.Config, monitor *slotmonitor.Monitor
 
 func relayFigures(c *connector.Connector, metrics *telemetry.Metrics) page.Relay {
 	st := c.Status()
-	bounds, counts := metrics.Latencies()
+	bounds, counts, seconds := metrics.Latencies()
 	return page.Relay{
-		Published: st.Counts.Published, Bounds: bounds, Counts: counts, Oldest: st.OldestUnconfirmedSeconds,
+		Published: st.Counts.Published, Bounds: bounds, Counts: counts, Sum: seconds, Oldest: st.OldestUnconfirmedSeconds,
 		Records: st.Window.Records, Bytes: st.Window.Bytes,
 	}
 }

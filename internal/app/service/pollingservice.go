@@ -151,9 +151,9 @@ func (s *pollingService) report() pollingReport {
 func (s *pollingService) figures() page.Relay {
 	e := s.engine.Load()
 	st := e.Status()
-	bounds, counts := e.metrics.Latencies()
+	bounds, counts, seconds := e.metrics.Latencies()
 	r := page.Relay{
-		Published: st.Counts.Published, Bounds: bounds, Counts: counts, Records: st.Window.Records,
+		Published: st.Counts.Published, Bounds: bounds, Counts: counts, Sum: seconds, Records: st.Window.Records,
 		Bytes: st.Window.Bytes,
 	}
 	if st.Backlog != nil {

@@ -270,7 +270,8 @@ func TestTopicsAndLatenciesAreThoseOfTheMetrics(t *testing.T) {
 
 	m.CommitToAck(2 * time.Millisecond)
 	m.CommitToAck(time.Hour)
-	bounds, counts := m.Latencies()
+	bounds, counts, seconds := m.Latencies()
+	require.InDelta(t, 3600.002, seconds, 1e-6)
 	require.Len(t, counts, len(bounds)+1)
 	require.InDeltaSlice(t, []float64{.0005, .001, .0025}, bounds[:3], 0)
 	require.Equal(t, []uint64{0, 0, 1}, counts[:3])

@@ -44,15 +44,15 @@ func counted(c prometheus.Counter) uint64 {
 }
 
 // Latencies reads commit_to_ack_seconds: the upper bounds of its buckets, and how many transactions lay within each, so
-// far and cumulated. The last count is of all, whatever they took.
-func (m *Metrics) Latencies() (bounds []float64, counts []uint64) {
+// far and cumulated. The last count is of all, whatever they took; seconds is the sum of what they took.
+func (m *Metrics) Latencies() (bounds []float64, counts []uint64, seconds float64) {
 	var d dto.Metric
 	if err := m.commitToAck.Write(&d); err != nil {
-		return nil, nil
+		return nil, nil, 0
 	}
 	h := d.GetHistogram()
 	for _, b := range h.GetBucket() {
 		bounds, counts = append(bounds, b.GetUpperBound()), append(counts, b.GetCumulativeCount())
 	}
-	return bounds, append(counts, h.GetSampleCount())
+	return bounds, append(counts, h.GetSampleCount()), h.GetSampleSum()
 }

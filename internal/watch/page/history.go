@@ -18,6 +18,7 @@ type Relay struct {
 	Published uint64    // events acknowledged since the process started
 	Bounds    []float64 // of the buckets of commit_to_ack_seconds
 	Counts    []uint64  // cumulated, with one more than there are bounds, for all
+	Sum       float64   // of the observed seconds
 	Oldest    float64   // age of the oldest unconfirmed transaction in seconds
 	Records   int       // in flight
 	Bytes     int64
@@ -108,7 +109,7 @@ func (h *history) add(now time.Time, relay *Relay, slots []Slot) {
 }
 
 func (h *history) addRelay(now time.Time, r *Relay) {
-	latency, last := buckets{r.Bounds, r.Counts}, &h.last
+	latency, last := buckets{r.Bounds, r.Counts, r.Sum}, &h.last
 	p := relayPoint{
 		rate: float32(math.NaN()), p50: float32(math.NaN()), p99: float32(math.NaN()),
 		oldest: float32(r.Oldest), records: int32(r.Records), bytes: r.Bytes,

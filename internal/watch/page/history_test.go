@@ -134,7 +134,7 @@ func TestRingsAreAsSmallAsDocumented(t *testing.T) {
 }
 
 func TestQuantile(t *testing.T) {
-	b := buckets{[]float64{1, 2, 4}, []uint64{0, 10, 20, 20}}
+	b := buckets{[]float64{1, 2, 4}, []uint64{0, 10, 20, 20}, 0}
 	require.InDelta(t, 2, b.quantile(.5), 1e-9)
 	require.InDelta(t, 1.2, b.quantile(.1), 1e-9)
 	require.InDelta(t, 4, b.quantile(1), 1e-9)
@@ -142,6 +142,15 @@ func TestQuantile(t *testing.T) {
 	require.InDelta(t, 4, b.quantile(.99), 1e-9, "beyond the last bound")
 	require.True(t, math.IsNaN(b.since(b).quantile(.5)))
 	require.True(t, math.IsNaN(buckets{}.quantile(.5)))
-	require.Equal(t, []uint64{0, 0, 0, 15}, b.since(buckets{b.bounds, []uint64{0, 10, 20, 25}}).counts)
+	require.Equal(t, []uint64{0, 0, 0, 15}, b.since(buckets{b.bounds, []uint64{0, 10, 20, 25}, 0}).counts)
 	require.Equal(t, b.counts, b.since(buckets{}).counts)
+}
+
+// Bug (monitor): A young process that had counted one event in the bucket from 10 to 30 s showed a 99th percentile of
+// 29.8 s after 17 s of life. Cost: a chart that could not be explained.
+func TestQuantileOfOneEvent(t *testing.T) {
+	before := buckets{[]float64{1, 10, 30}, []uint64{4, 4, 4, 4}, 0.5}
+	now := buckets{before.bounds, []uint64{4, 4, 5, 5}, 12.75}
+	require.InDelta(t, 12.25, now.since(before).quantile(.99), 1e-9)
+	require.InDelta(t, 20, now.since(buckets{before.bounds, before.counts, -100}).quantile(.5), 1e-9)
 }
