@@ -24,7 +24,8 @@ func relayFigures(c *connector.Connector, metrics *telemetry.Metrics) page.Relay
 	st := c.Status()
 	bounds, counts, seconds := metrics.Latencies()
 	return page.Relay{
-		Published: st.Counts.Published, Bounds: bounds, Counts: counts, Sum: seconds, Oldest: st.OldestUnconfirmedSeconds,
+		Published: st.Counts.Published, Bounds: bounds, Counts: counts, Sum: seconds,
+		Oldest:  st.OldestUnconfirmedSeconds,
 		Records: st.Window.Records, Bytes: st.Window.Bytes,
 	}
 }

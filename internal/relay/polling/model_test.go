@@ -19,15 +19,23 @@ type scenario struct {
 	rows, rounds        int
 	faults, naps, edits int
 	crashes             bool
+	freezes             int
+
+	late   bool // an event may be the last record although a newer one is there
+	behind bool // such a state was found
 }
 
 var scenarios = []*scenario{
 	{name: "two processes", workers: []int{1, 1}, rows: 3, rounds: 3},
-	{name: "two processes, connections lost", workers: []int{1, 1}, rows: 2, rounds: 2, faults: 1},
-	{name: "two processes, one crashes", workers: []int{1, 1}, rows: 2, rounds: 2, faults: 1, crashes: true},
+	{name: "two processes, connections lost", workers: []int{1, 1}, rows: 2, rounds: 2, faults: 1, late: true},
+	{
+		name: "two processes, one crashes", workers: []int{1, 1}, rows: 2, rounds: 2, faults: 1, crashes: true,
+		late: true,
+	},
+	{name: "two processes, one is frozen", workers: []int{1, 1}, rows: 2, rounds: 2, freezes: 1, late: true},
 	{name: "two workers of a process", workers: []int{2}, rows: 2, rounds: 2, faults: 1},
-	{name: "claims are renewed", workers: []int{1, 1}, rows: 2, rounds: 1, faults: 1, naps: 1},
-	{name: "an operator corrects a row", workers: []int{1, 1}, rows: 2, rounds: 2, edits: 1},
+	{name: "claims are renewed", workers: []int{1, 1}, rows: 2, rounds: 1, faults: 1, naps: 1, late: true},
+	{name: "an operator corrects a row", workers: []int{1, 1}, rows: 2, rounds: 2, edits: 1, late: true},
 }
 
 // mutant is a mistake that could have been made. The zero value is none.
@@ -72,12 +80,13 @@ func (m move) String() string {
 	case m.actor == theBroker:
 		return fmt.Sprintf("a record of process %d is appended", m.proc)
 	}
-	what := [...]string{"goes on", "cut off", "answer lost", "crash"}[m.o]
+	what := [...]string{"goes on", "cut off", "answer lost", "crash", "is frozen, and its session ended"}[m.o]
 	return fmt.Sprintf("process %d, worker %d: %s", m.proc, m.actor, what)
 }
 
 func newModelWorld(sc *scenario, m *mutant) *world {
 	w := &world{scenario: sc, mutant: m, marked: map[int]bool{}, faults: sc.faults, naps: sc.naps, edits: sc.edits}
+	w.freezes = sc.freezes
 	for i := range sc.rows {
 		w.rows = append(w.rows, version{i + 1, 1})
 	}
@@ -95,6 +104,7 @@ func (w *world) moves() (all []move) {
 			all = append(all, move{proc: i, actor: theBroker})
 		}
 		for j, a := range p.actors {
+			all = append(all, w.freeze(i, j)...)
 			switch {
 			case a.over || p.crashed:
 			case a.at == "":
@@ -120,6 +130,15 @@ func (w *world) moves() (all []move) {
 	return all
 }
 
+// freeze is the move that ends the session which holds the lane, while its worker does not know.
+func (w *world) freeze(proc, actor int) []move {
+	p := w.procs[proc]
+	if a := p.actors[actor]; w.freezes == 0 || a.over || p.crashed || w.holder == nil || w.holder.actor != a {
+		return nil
+	}
+	return []move{{proc, actor, outcomeFreeze}}
+}
+
 // take does what the move says.
 //
 //waits:bubble
@@ -138,6 +157,13 @@ func (w *world) take(m move) {
 		return
 	default:
 		p := w.procs[m.proc]
+		if m.o == outcomeFreeze {
+			w.freezes--
+			w.faulty = true
+			w.holder.ended = true
+			w.holder.drop()
+			return
+		}
 		if m.o != outcomeGood {
 			w.faults--
 			w.faulty = true
@@ -166,6 +192,9 @@ func (w *world) check() error {
 		}
 		last = max(last, r.seq)
 		published[r]++
+	}
+	if n := len(w.log); n > 0 && w.log[n-1].seq < last {
+		w.scenario.behind = true
 	}
 	for _, r := range w.rows {
 		if w.marked[r.seq] && published[r] == 0 {
@@ -221,12 +250,13 @@ func (w *world) finish() error {
 
 func (w *world) key() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v %v %v %d %d %d %v", w.rows, w.marked, w.log, w.faults, w.naps, w.edits, w.faulty)
+	fmt.Fprintf(&b, "%v %v %v %d %d %d %d %v", w.rows, w.marked, w.log, w.faults, w.naps, w.freezes, w.edits, w.faulty)
 	for _, p := range w.procs {
 		fmt.Fprintf(&b, "|%v %v", p.crashed, p.pending)
 		for _, a := range p.actors {
 			held := w.holder != nil && w.holder.actor == a
-			fmt.Fprintf(&b, ",%s %v %v %s", a.at, a.over, held, a.history.String())
+			ended := p.workers[a.index].conn.(*laneConn).ended
+			fmt.Fprintf(&b, ",%s %v %v %v %s", a.at, a.over, held, ended, a.history.String())
 		}
 	}
 	return b.String()
@@ -298,6 +328,7 @@ func TestModelOfLanes(t *testing.T) {
 				what, states := searchLanes(sc, &mutant{})
 				require.Empty(t, what)
 				t.Logf("%d states", states)
+				require.Equal(t, sc.late, sc.behind, "docs/polling.md says when an event may come after newer ones")
 			})
 		})
 	}

@@ -29,10 +29,11 @@ import (
 type outcome uint8
 
 const (
-	outcomeGood  outcome = iota
-	outcomeCut           // the connection is lost, and the server did not get the statement
-	outcomeLost          // the server did what it was asked, and the connection is lost before it answers
-	outcomeCrash         // the process ends
+	outcomeGood   outcome = iota
+	outcomeCut            // the connection is lost, and the server did not get the statement
+	outcomeLost           // the server did what it was asked, and the connection is lost before it answers
+	outcomeCrash          // the process ends
+	outcomeFreeze         // the server ends the session of a process that is frozen, and does not know it yet
 )
 
 // version is a row's: an UPDATE by an operator makes a newer one.
@@ -50,6 +51,7 @@ type world struct {
 	procs    []*process
 	faults   int
 	naps     int
+	freezes  int
 	edits    int
 	faulty   bool // something was lost, or time has passed
 	wrong    error
@@ -82,6 +84,7 @@ type inFlight struct {
 // actor is a worker's goroutine. It stops before each statement.
 type actor struct {
 	proc    *process
+	index   int
 	resume  chan outcome
 	at      string // where it stopped; empty: it waits for an acknowledgement, or for time to pass
 	over    bool
@@ -127,7 +130,7 @@ func (w *world) start(workers int) *process {
 	p.cancel = cancel
 	w.procs = append(w.procs, p)
 	for i := range workers {
-		a := &actor{proc: p, resume: make(chan outcome)}
+		a := &actor{proc: p, index: i, resume: make(chan outcome)}
 		wk := newWorker(p.Relay, i, oneRouter{})
 		wk.conn = &laneConn{actor: a}
 		p.workers = append(p.workers, wk)
@@ -236,6 +239,7 @@ func (w *world) end() {
 type laneConn struct {
 	actor    *actor
 	open     bool // a transaction
+	ended    bool // by the server, which the worker does not know
 	snapshot []version
 }
 
@@ -245,7 +249,13 @@ var errLost = &fault.Error{Kind: fault.Retry, Object: "connection", Err: errors.
 
 // step lets the search decide what becomes of the message.
 func (c *laneConn) step(name string, do func()) error {
-	switch o := c.actor.stop(name); o {
+	o := c.actor.stop(name)
+	if c.ended {
+		c.ended = false
+		c.actor.note("%s lost", name)
+		return errLost
+	}
+	switch o {
 	case outcomeCut, outcomeLost:
 		if o == outcomeLost {
 			do()

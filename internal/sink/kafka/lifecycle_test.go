@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"testing"
@@ -133,12 +134,17 @@ func TestABrokerThatLeavesWhileItHangs(t *testing.T) {
 				return dial(ctx, network, address)
 			}
 		})
-		r.warm()
-		between.stall()
-		for i := range 26 {
-			r.produce("t", string(rune('a'+i)))
+		all := func() {
+			for i := range 26 {
+				r.produce("t", string(rune('a'+i)))
+			}
+			r.Flush()
 		}
-		r.Flush()
+		all()
+		r.drain() // there is a connection to each broker
+		between.stall()
+		defer between.deliver()
+		all()
 		time.Sleep(10 * time.Millisecond)
 		require.Positive(t, r.inFlight(), "it owes an answer")
 		require.NoError(t, c.RemoveNode(c.LeaderFor("t", 0)))
@@ -146,11 +152,9 @@ func TestABrokerThatLeavesWhileItHangs(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.Empty(t, r.Trouble())
 		require.Equal(t, 1, logs.FilterMessage("broker left").Len())
-		require.Empty(t, logs.FilterMessage("waiting for kafka").All())
-		ended := logs.FilterMessage("connection to broker ended").All()
-		require.Len(t, ended, 1)
-		require.Contains(t, ended[0].ContextMap()["reason"], "has left the cluster")
-		between.deliver()
+		for _, line := range logs.All() {
+			require.NotContains(t, fmt.Sprint(line.ContextMap()["reason"]), "context canceled", line.Message)
+		}
 	})
 }
 

@@ -206,7 +206,7 @@ var mutants = []mutant{
 	},
 	{
 		"trust what was read before an interruption", "internal/relay/connector/restoredserver.go",
-		"		pending: true, seen:", "		pending: false, seen:", "",
+		"			pending: true, upTo:", "			pending: false, upTo:", "",
 		"./internal/relay/connector TestStreamWithAnotherLogIsRefused",
 	},
 	{
