@@ -144,6 +144,44 @@ func TestServerRecoveredToAPointInTime(t *testing.T) {
 	}
 }
 
+// TestServerRecoveredUnderALivingConnectorWithoutACheckpoint: without a checkpoint the recovered server is read from.
+// The connector says that Kafka has events which that server does not have, and `repair --ghosts` lists them.
+func TestServerRecoveredUnderALivingConnectorWithoutACheckpoint(t *testing.T) {
+	t.Parallel()
+	db := testkit.DedicatedPostgres(t, pgserver.Options{})
+	b := newBed(t, db, "orders.events")
+	b.env = append(b.env, "CDC_OUTBOX_POSTGRES_CHECKPOINT=off")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	disk, err := db.Copy(t.Context(), pgserver.Fast)
+	require.NoError(t, err)
+	defer disk.Close()
+
+	run := start(t, b.env)
+	run.awaitReady(200)
+	db.Exec(t, insertOrders)
+	b.records("orders.events", 20)
+	here := b.restorePoint("here")
+	db.Exec(t, insertOrders)
+	b.records("orders.events", 40)
+	require.Eventually(t, func() (past bool) {
+		b.query(`SELECT confirmed_flush_lsn > $1::pg_lsn FROM pg_replication_slots WHERE slot_name = $2`, here,
+			db.Slot)(&past)
+		return past
+	}, time.Minute, 50*time.Millisecond)
+	require.NoError(t, db.RecoverTo(t.Context(), disk, "here"))
+	require.Eventually(t, func() bool {
+		return strings.Contains(run.text(), "promoted before it had everything that was published") || // before 17
+			strings.Contains(run.text(), "this server was put back to an older state")
+	}, time.Minute, 50*time.Millisecond)
+	run.awaitReady(200)
+	db.Exec(t, insertOrders)
+	b.records("orders.events", 60)
+	r := invoke(t, b.env, "repair", "--ghosts", "--json")
+	require.Equal(t, 3, r.code, r.all())
+	require.Equal(t, 20, strings.Count(r.stdout, `"offset"`), r.all())
+	require.Equal(t, 0, run.stop(syscall.SIGTERM))
+}
+
 // relaysFurther commits twenty events and stops the connector when they are confirmed, with at least n records. The
 // first twenty events of the recovered server are sent again unless its checkpoint already covers them.
 func (b *bed) relaysFurther(run *running, n int64) {

@@ -70,7 +70,7 @@ func (p *partition) try(work, over context.Context, m Message) (attempts int, er
 	var spent time.Duration
 	var before error
 	for {
-		m.Attempt = attempts + 1
+		m.Attempt++ // also if the attempt before does not count
 		p.begins(m, before)
 		began := time.Now()
 		limit := max(o.Budget-spent, o.Budget/10) // enough for a claim, whose failure does not count

@@ -96,7 +96,8 @@ func Deliver(ctx context.Context, handle consumer.Handler, ms ...consumer.Messag
 }
 
 func deliver(ctx context.Context, handle consumer.Handler, m consumer.Message) (err error) {
-	for m.Attempt = 1; ctx.Err() == nil; {
+	left := attempts
+	for m.Attempt = 1; ctx.Err() == nil; m.Attempt++ {
 		switch err = handle(ctx, m); {
 		case err == nil || errors.Is(err, inbox.ErrDuplicate):
 			return nil
@@ -104,7 +105,7 @@ func deliver(ctx context.Context, handle consumer.Handler, m consumer.Message) (
 			return err
 		case errors.Is(err, inbox.ErrContended), failure.IsUnavailable(err):
 		default:
-			if m.Attempt++; m.Attempt > attempts {
+			if left--; left == 0 {
 				return err
 			}
 		}

@@ -173,7 +173,7 @@ func TestAnOutageIsNotTheRecordsFault(t *testing.T) {
 	})
 	j.await(t, 1)
 	require.Empty(t, b.letters(t))
-	require.LessOrEqual(t, j.seen[0].Attempt, 2)
+	require.Greater(t, j.seen[0].Attempt, 2, "attempts that waited are numbered, and do not count")
 }
 
 func TestWhatUsesUpNoAttempts(t *testing.T) {
@@ -241,7 +241,7 @@ func TestInTxWaitsForItsDatabase(t *testing.T) {
 		return nil
 	}))
 	j.await(t, 1)
-	require.Equal(t, 1, j.seen[0].Attempt)
+	require.Greater(t, j.seen[0].Attempt, 20, "every attempt is numbered")
 	require.Empty(t, b.letters(t))
 }
 
