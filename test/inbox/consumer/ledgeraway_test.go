@@ -24,6 +24,7 @@ import (
 func TestALedgerThatCannotBeUsedIsNotTheRecordsFault(t *testing.T) {
 	t.Parallel()
 	db := testkit.Postgres(t)
+	reader, poor := "reader_"+db.Name, "poor_"+db.Name // roles are the server's, which tests share
 	for name, c := range map[string]struct {
 		spoil, mend string // SQL
 		table       string
@@ -39,14 +40,14 @@ func TestALedgerThatCannotBeUsedIsNotTheRecordsFault(t *testing.T) {
 			says: `relation "absent" does not exist`,
 		},
 		"read-only": {
-			table: "ro", spoil: ledgerDDL(t, "ro") + "; ALTER ROLE reader SET default_transaction_read_only = on;" +
-				"GRANT ALL ON ro TO reader", mend: "ALTER ROLE reader RESET default_transaction_read_only; " +
-				"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'reader'",
+			table: "ro", spoil: ledgerDDL(t, "ro") + "; ALTER ROLE " + reader +
+				" SET default_transaction_read_only = on; GRANT ALL ON ro TO " + reader,
+			mend: "ALTER ROLE " + reader + " RESET default_transaction_read_only",
 			says: "read-only transaction",
 		},
 		"no privilege": {
-			table: "denied", spoil: ledgerDDL(t, "denied") + "; CREATE ROLE poor LOGIN SUPERUSER",
-			mend: "GRANT ALL ON denied TO poor", says: "permission denied",
+			table: "denied", spoil: ledgerDDL(t, "denied") + "; CREATE ROLE " + poor + " LOGIN SUPERUSER",
+			mend: "GRANT ALL ON denied TO " + poor, says: "permission denied",
 		},
 		"small pool": {table: "small", spoil: ledgerDDL(t, "small"), mend: "SELECT 1", conns: 1, says: "inbox: begin"},
 	} {
@@ -56,17 +57,17 @@ func TestALedgerThatCannotBeUsedIsNotTheRecordsFault(t *testing.T) {
 			require.NoError(t, err)
 			switch name {
 			case "read-only":
-				db.Exec(t, "CREATE ROLE reader LOGIN SUPERUSER")
-				cfg.ConnConfig.User = "reader"
+				db.Exec(t, "CREATE ROLE "+reader+" LOGIN SUPERUSER")
+				cfg.ConnConfig.User = reader
 			case "no privilege":
 				cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-					_, err := c.Exec(ctx, "SET ROLE poor")
+					_, err := c.Exec(ctx, "SET ROLE "+poor)
 					return err
 				}
 			}
 			db.Exec(t, c.spoil)
 			if name == "no privilege" {
-				db.Exec(t, "ALTER ROLE poor NOSUPERUSER")
+				db.Exec(t, "ALTER ROLE "+poor+" NOSUPERUSER")
 			}
 			if c.conns > 0 {
 				cfg.MaxConns = c.conns
@@ -102,6 +103,8 @@ func TestALedgerThatCannotBeUsedIsNotTheRecordsFault(t *testing.T) {
 			require.Empty(t, b.letters(t))
 			require.Empty(t, j.ids())
 			db.Exec(t, c.mend)
+			// Only after the mend is committed: a session that begins before it keeps the setting.
+			db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+reader+"'")
 			if taken != nil {
 				taken.Release()
 			}
