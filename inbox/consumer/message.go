@@ -14,7 +14,7 @@ type Message struct {
 	ID       string // identifies the event; see Options.ID
 	Type     string // header type, or ce_type
 	Position string // header position: commit LSN and index, comparable as text within one slot
-	Attempt  int    // 1 for the first of this process; those that do not count against Attempts and Budget are numbered
+	Attempt  int    // 1 for the first of this process; attempts that wait and use up nothing are numbered as well
 }
 
 // read returns the record as a message. The error says why it has no id.

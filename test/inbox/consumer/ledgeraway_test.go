@@ -103,7 +103,7 @@ func TestALedgerThatCannotBeUsedIsNotTheRecordsFault(t *testing.T) {
 			require.Empty(t, b.letters(t))
 			require.Empty(t, j.ids())
 			db.Exec(t, c.mend)
-			// Only after the mend is committed: a session that begins before it keeps the setting.
+			// Only after the change is committed: a session that begins before it keeps the setting.
 			db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+reader+"'")
 			if taken != nil {
 				taken.Release()
