@@ -36,6 +36,23 @@ func (b *bed) slotAt() string {
 	return slot.ConfirmedFlush.String()
 }
 
+// relayedTwenty is a connector on a server of its own that has relayed twenty events, and a copy of the server's disk
+// from before them.
+func relayedTwenty(t *testing.T, env ...string) (b *bed, disk *pgserver.Copy, run *running) {
+	t.Helper()
+	b = newBed(t, testkit.DedicatedPostgres(t, pgserver.Options{}), "orders.events")
+	b.env = append(b.env, env...)
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	disk, err := b.db.Copy(t.Context(), pgserver.Fast)
+	require.NoError(t, err)
+	t.Cleanup(func() { disk.Close() })
+	run = start(t, b.env)
+	run.awaitReady(200)
+	b.db.Exec(t, insertOrders)
+	b.records("orders.events", 20)
+	return b, disk, run
+}
+
 // TestRestoredServerIsRefused: a server that was put back to a snapshot of its disk, under a live connector or while it
 // was down, its log grown past the old position or not, is refused before anything is confirmed. After `slot accept`
 // all that is committed there arrives.
@@ -101,18 +118,8 @@ func TestServerRecoveredToAPointInTime(t *testing.T) {
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {
 		t.Run(delivery, func(t *testing.T) {
 			t.Parallel()
-			db := testkit.DedicatedPostgres(t, pgserver.Options{})
-			b := newBed(t, db, "orders.events")
-			b.env = append(b.env, "CDC_OUTBOX_DELIVERY="+delivery)
-			require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
-			disk, err := db.Copy(t.Context(), pgserver.Fast)
-			require.NoError(t, err)
-			defer disk.Close()
-
-			run := start(t, b.env)
-			run.awaitReady(200)
-			db.Exec(t, insertOrders)
-			b.records("orders.events", 20)
+			b, disk, run := relayedTwenty(t, "CDC_OUTBOX_DELIVERY="+delivery)
+			db := b.db
 			here := b.restorePoint("here")
 			db.Exec(t, insertOrders)
 			b.records("orders.events", 40)
@@ -148,18 +155,8 @@ func TestServerRecoveredToAPointInTime(t *testing.T) {
 // The connector says that Kafka has events which that server does not have, and `repair --ghosts` lists them.
 func TestServerRecoveredUnderALivingConnectorWithoutACheckpoint(t *testing.T) {
 	t.Parallel()
-	db := testkit.DedicatedPostgres(t, pgserver.Options{})
-	b := newBed(t, db, "orders.events")
-	b.env = append(b.env, "CDC_OUTBOX_POSTGRES_CHECKPOINT=off")
-	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
-	disk, err := db.Copy(t.Context(), pgserver.Fast)
-	require.NoError(t, err)
-	defer disk.Close()
-
-	run := start(t, b.env)
-	run.awaitReady(200)
-	db.Exec(t, insertOrders)
-	b.records("orders.events", 20)
+	b, disk, run := relayedTwenty(t, "CDC_OUTBOX_POSTGRES_CHECKPOINT=off")
+	db := b.db
 	here := b.restorePoint("here")
 	db.Exec(t, insertOrders)
 	b.records("orders.events", 40)

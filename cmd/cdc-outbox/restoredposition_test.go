@@ -5,9 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/cdc-outbox/cdc-outbox/test/testkit"
-	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
 // TestRestoredServerWithoutCheckpointIsRefused: where no number of writes shows that a server was put back, the last
@@ -17,18 +14,8 @@ func TestRestoredServerWithoutCheckpointIsRefused(t *testing.T) {
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {
 		t.Run(delivery, func(t *testing.T) {
 			t.Parallel()
-			db := testkit.DedicatedPostgres(t, pgserver.Options{})
-			b := newBed(t, db, "orders.events")
-			b.env = append(b.env, "CDC_OUTBOX_DELIVERY="+delivery, "CDC_OUTBOX_POSTGRES_CHECKPOINT=off")
-			require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
-			disk, err := db.Copy(t.Context(), pgserver.Fast)
-			require.NoError(t, err)
-			defer disk.Close()
-
-			run := start(t, b.env)
-			run.awaitReady(200)
-			db.Exec(t, insertOrders)
-			b.records("orders.events", 20)
+			b, disk, run := relayedTwenty(t, "CDC_OUTBOX_DELIVERY="+delivery, "CDC_OUTBOX_POSTGRES_CHECKPOINT=off")
+			db := b.db
 			require.NoError(t, run.cmd.Process.Signal(syscall.SIGSTOP))
 			require.NoError(t, db.PutBack(t.Context(), disk))
 			db.Exec(t, insertOrders)
