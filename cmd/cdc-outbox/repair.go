@@ -42,9 +42,8 @@ Aborted transactions in a topic do not count. A topic that has begun to remove r
 it: then repair publishes nothing, and asks for --since, or for --yes-publish-twice. In a compacted topic a row is
 accounted for by a record of its key that is not older, by their timestamps, and of a key without one only the newest
 event is published. A record accounts for all rows with its id, and rows with the id of another row are counted. Rows
-that lead to no topic are counted: "cdc-outbox dead-letter list" has the rows that were
-dead-lettered. A topic that is missing has none of its rows; to publish them it has to be made first, unless
-kafka.topics.create is set:
+that lead to no topic are counted: "cdc-outbox dead-letter list" has the rows that were dead-lettered. A topic that is
+missing has none of its rows; to publish them it has to be made first, unless kafka.topics.create is set:
 kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic NAME --partitions 12.
 
 With --ghosts it looks in the other direction, and only reads: it lists the events in the topics whose rows the tables

@@ -53,22 +53,6 @@ func LookupBlocker(ctx context.Context, q Querier, tables ...identifier.Table) (
 	return &b, nil
 }
 
-// LookupLockHolder returns the session that holds the advisory lock of these words, by pg_catalog.hashtextextended.
-func LookupLockHolder(ctx context.Context, q Querier, words string) (*Blocker, error) {
-	b := &Blocker{Age: -1}
-	err := q.QueryRow(ctx, `SELECT l.pid, coalesce(a.usename, ''), coalesce(a.application_name, '')
-		FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid,
-			pg_catalog.hashtextextended($1::text, 0::int8) h
-		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
-			AND l.classid::int8 = (h >> 32) & 4294967295 AND l.objid::int8 = h & 4294967295
-			AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
-		LIMIT 1`, words).Scan(&b.PID, &b.User, &b.Application)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // it has ended since
-		return nil, fmt.Errorf("read locks: %w", err)
-	}
-	return b, nil
-}
-
 // LookupWaiters returns how many sessions wait for a lock on the tables.
 func LookupWaiters(ctx context.Context, q Querier, tables ...identifier.Table) (n int, err error) {
 	var names []string
@@ -97,10 +81,14 @@ func (b *Blocker) String() string {
 	return s
 }
 
+// End is the statement that ends the session.
+func (b *Blocker) End() string {
+	return fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", b.PID)
+}
+
 // Remedy ends the session.
 func (b *Blocker) Remedy() fault.Remedy {
-	return fault.Do("Let its transaction end, or end its session.",
-		fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", b.PID))
+	return fault.Do("Let its transaction end, or end its session.", b.End())
 }
 
 // Blocked is the error of a statement that waited for the lock of another session until its time was over.

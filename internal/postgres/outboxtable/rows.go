@@ -201,20 +201,6 @@ func (r *Rows) WALEnd(ctx context.Context) (lsn.LSN, error) {
 	return lsn.Parse(text)
 }
 
-// Alone returns nil if no other live session has said the same words to this database, and otherwise that session.
-func (r *Rows) Alone(ctx context.Context, words string) (*postgres.Blocker, error) {
-	var ok bool
-	const lock = "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1::text, 0::int8))"
-	err := r.conn.QueryRow(ctx, lock, words).Scan(&ok)
-	if err != nil {
-		return nil, postgres.QueryFault("server", err)
-	}
-	if ok {
-		return nil, nil
-	}
-	return postgres.LookupLockHolder(ctx, r.conn, words)
-}
-
 // LeaveNewer leaves out rows from a time on. Unlike the filter's Until it leaves rows without a time in.
 func (r *Rows) LeaveNewer(t time.Time) { r.newer = t }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 )
 
 // tellOpen says which transactions the creation of the slot is going to wait for.
@@ -45,38 +46,26 @@ type holder struct {
 	fault *fault.Error
 }
 
-// holderSQL asks for the session that has the setup lock, and whether it waits for a lock itself.
-const holderSQL = `
-SELECT a.pid, coalesce(a.usename, ''), coalesce(a.application_name, ''), coalesce(a.wait_event_type, '') = 'Lock',
-       coalesce(extract(epoch FROM clock_timestamp() - a.state_change), -1)::float8
-  FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a USING (pid)
- WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
-   AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
-   AND ((l.classid::bigint << 32) | l.objid::bigint) = pg_catalog.hashtextextended($1::text, 0::bigint)`
-
 // lockHolder names the session that sets the slot up. The session of a process that was killed in the creation of the
 // slot lasts: the server notices when the creation has ended, which may wait for a transaction. It returns false if the
 // session is not known.
 func lockHolder(ctx context.Context, s servers, cfg Config) (h holder, ok bool) {
-	var application string
-	var waits bool
-	var seconds float64
-	err := s.QueryRow(ctx, holderSQL, lockKey(cfg)).Scan(&h.pid, &h.role, &application, &waits, &seconds)
-	if err != nil {
+	of, err := postgres.LookupLockHolder(ctx, s.Conn, lockKey(cfg))
+	if err != nil || of == nil {
 		return h, false
 	}
-	session := fmt.Sprintf("the session with pid %d (role %q, application %q)", h.pid, h.role, application)
-	if seconds >= 0 {
-		session += " has been setting it up for " +
-			human.Duration(time.Duration(seconds*float64(time.Second)).Round(time.Second))
+	h.pid, h.role = of.PID, of.User
+	session := fmt.Sprintf("the session with pid %d (role %q, application %q)", of.PID, of.User, of.Application)
+	if of.Since >= 0 {
+		session += " has been setting it up for " + human.Duration(of.Since.Round(time.Second))
 	} else {
 		session += " is setting it up"
 	}
-	h.end = fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", h.pid)
+	h.end = of.End()
 	end := fault.Do("If its process has ended or is stuck, end the session.", h.end)
 	h.fault = &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New(session)}
 	open, err := s.openTransactions(ctx, 3)
-	if err != nil || !waits || len(open) == 0 {
+	if err != nil || !of.Waits || len(open) == 0 {
 		h.fault = h.fault.With(end)
 		return h, true
 	}
