@@ -288,7 +288,7 @@ func (r *reader) haltedAt(pos offsets.Position) bool {
 func (r *reader) disorder(err error) error {
 	var why *offsets.StreamError
 	if r.expected.pending && errors.As(err, &why) {
-		return replication.RestoredFault(&fault.Error{Object: r.c.slot(), At: r.commit.String(), Err: err})
+		return r.c.putBack(r.commit, err)
 	}
 	return &fault.Error{
 		Kind: fault.Fatal, Object: r.c.slot(), At: r.commit.String(), Err: err,

@@ -120,11 +120,9 @@ func endsBefore(id replication.Identity, last lsn.LSN) bool {
 	return !id.TimelineChanged && !id.InRecovery && id.WALEnd != 0 && id.WALEnd <= last
 }
 
-func (c *Connector) shorterLog(end, last lsn.LSN) error {
-	return replication.RestoredFault(&fault.Error{
-		Object: c.slot(), At: last.String(),
-		Err: fmt.Errorf("its log ends at %s, and this connector has received a transaction beyond that", end),
-	})
+// putBack refuses a server that was put back to an older state. The error says what shows it.
+func (c *Connector) putBack(at lsn.LSN, err error) error {
+	return replication.RestoredFault(&fault.Error{Object: c.slot(), At: at.String(), Err: err})
 }
 
 // restored refuses a server whose log holds something else.
@@ -133,11 +131,8 @@ func (r *reader) restored(at lsn.LSN, found string) error {
 	if e := &r.expected; at == e.at.Commit {
 		was = "the transaction committed at " + printed(e.at.Time)
 	}
-	return replication.RestoredFault(&fault.Error{
-		Object: r.c.slot(), At: at.String(),
-		Err: fmt.Errorf("with its commit record at %s its log has %s, where this connector or Kafka knows %s; or "+
-			"another publication is read than before", at, found, was),
-	})
+	return r.c.putBack(at, fmt.Errorf("with its commit record at %s its log has %s, where this connector or Kafka "+
+		"knows %s; or another publication is read than before", at, found, was))
 }
 
 func printed(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }

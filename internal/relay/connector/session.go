@@ -2,6 +2,7 @@ package connector
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -50,7 +51,8 @@ func (c *Connector) identified(id replication.Identity) error {
 	last, _ := t.Last()
 	switch {
 	case endsBefore(id, last):
-		return c.shorterLog(id.WALEnd, last)
+		return c.putBack(last, fmt.Errorf("its log ends at %s, and this connector has received a transaction beyond "+
+			"that", id.WALEnd))
 	case id.TimelineChanged:
 		c.reader.before = replication.MarkOf(was.SystemID, was.Timeline, last, replication.Mark{})
 		c.lose("timeline changed")
