@@ -101,7 +101,7 @@ func (r *Relay) lockedBy(ctx context.Context, c *connection, s *source, now time
 			return nil
 		})
 	if err != nil {
-		return s.locked.Load() // as it was: other goroutines report Postgres
+		return s.locked.Load() // as it was; what Postgres lacks is reported elsewhere
 	}
 	foreign := slices.DeleteFunc(s.locks.note(found, now), s.lanes.has) // this process knows what its workers do
 	if len(foreign) == 0 {
@@ -114,7 +114,10 @@ func (r *Relay) lockedBy(ctx context.Context, c *connection, s *source, now time
 			waiting = append(waiting, lane)
 			return err
 		})
-	if err != nil || len(waiting) == 0 {
+	switch {
+	case err != nil:
+		return s.locked.Load()
+	case len(waiting) == 0:
 		return nil
 	}
 	holder, since := holders[waiting[0]], s.locks.seen[waiting[0]].since
