@@ -57,7 +57,6 @@ func Repeat(seed uint64, ms []consumer.Message) []consumer.Message {
 			out = append(out, ms[rng.IntN(i+1):i+1]...)
 		}
 	}
-	out = slices.Clone(out)
 	for i := range out {
 		out[i].Offset = int64(i)
 	}
