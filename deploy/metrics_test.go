@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/alert/webhook"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/traces"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/audit"
@@ -74,7 +75,7 @@ func metricNames(t *testing.T) map[string]bool {
 	})
 	require.NoError(t, err)
 	_, err = kafka.New(kafka.Config{
-		Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:9092"}}, Acked: func(kafka.Delivery) {}, Registerer: d,
+		Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:9092"}}, Acked: func(sink.Delivery) {}, Registerer: d,
 	})
 	require.NoError(t, err)
 	return d.names

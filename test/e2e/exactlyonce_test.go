@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	producer "github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
@@ -261,19 +262,19 @@ func TestExactlyOnceTransactionTimesOut(t *testing.T) {
 	acked := make(chan int, 1000)
 	p, err := producer.New(producer.Config{
 		Cluster:      wire.Cluster{Brokers: c.Addrs(), RequestTimeout: 2 * time.Second, Dial: line.dial},
-		Acked:        func(d producer.Delivery) { acked <- len(d.Tickets) },
+		Acked:        func(d sink.Delivery) { acked <- len(d.Tickets) },
 		Transactions: &producer.Transactions{Instance: "me", Timeout: 3 * time.Second},
 	})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	_, _, err = p.Begin(within(t, patience), producer.Owner{TransactionalID: topic, SystemID: "1"})
+	_, _, err = p.Begin(within(t, patience), sink.Owner{ID: topic, SystemID: "1"})
 	require.NoError(t, err)
 	send := func(from, to int) {
 		for i := from; i < to; i++ {
 			rec := router.Record{Topic: topic, Partition: -1, Key: fmt.Append(nil, "k", i%5), Value: fmt.Append(nil, i)}
-			require.NoError(t, p.ProduceAt(t.Context(), &rec, uint64(i+1), producer.Position{
+			require.NoError(t, p.ProduceAt(t.Context(), &rec, uint64(i+1), sink.Position{
 				Timeline: 1, Position: offsets.Position{Commit: offsets.LSN(i + 1)},
 			}))
 		}
@@ -297,9 +298,9 @@ func TestExactlyOnceTransactionTimesOut(t *testing.T) {
 	require.NoError(t, c.Await(within(t, patience), int64(100+markers), topic))
 	line.freeze(false)
 	p.Mark()
-	require.ErrorIs(t, p.Drain(within(t, patience)), producer.ErrSessionOver)
+	require.ErrorIs(t, p.Drain(within(t, patience)), sink.ErrSessionOver)
 	require.Equal(t, 50, p.Abandon().Records)
-	stored, found, err := p.Begin(within(t, patience), producer.Owner{TransactionalID: topic, SystemID: "1"})
+	stored, found, err := p.Begin(within(t, patience), sink.Owner{ID: topic, SystemID: "1"})
 	require.NoError(t, err)
 	require.True(t, found)
 	require.EqualValues(t, 50, stored.Commit)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	producer "github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -77,7 +78,7 @@ func newLoad(t *testing.T, c *kafka.Cluster, change ...func(*producer.Config)) *
 	return l
 }
 
-func (l *load) onAck(d producer.Delivery) {
+func (l *load) onAck(d sink.Delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, ticket := range d.Tickets {
@@ -266,7 +267,7 @@ func TestProducerResumesOnRecreatedTopic(t *testing.T) {
 	l.produceBeside(func(ctx context.Context) {
 		require.Eventually(t, func() bool {
 			ts := l.p.Trouble()
-			return slices.ContainsFunc(ts, func(x producer.Trouble) bool { return x.Kind == wire.TopicMissing })
+			return slices.ContainsFunc(ts, func(x sink.Trouble) bool { return x.Kind == sink.TopicMissing })
 		}, patience, 10*time.Millisecond)
 		time.Sleep(time.Second) //waits:ok for the answers to requests that were sent before that was found out
 		l.deleteAcked()

@@ -197,25 +197,37 @@ func (in *instance) config(l *life) connector.Config {
 			Slot: slotName, Publication: "cdc_outbox", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
 			Checkpoint: identifier.Table{Schema: "public", Name: tableName}, Dial: dial, Logger: logger,
 		},
-		Kafka: kafka.Config{
-			Cluster: wire.Cluster{Dial: dial, RequestTimeout: p.RequestTime}, Logger: logger,
-		},
-		Router: rt, WindowRecords: p.Window, Logger: logger, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+		ExactlyOnce: p.ExactlyOnce, Router: rt, WindowRecords: p.Window, Logger: logger,
+		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
 	}
 	if p.Gate != "" {
 		cfg.Standbys = standbys.New(standbys.Config{
 			Demand: standbys.Demand{Names: []string{p.Gate}}, DSN: dsn, Slot: slotName, Dial: dial, Logger: logger,
 		})
 	}
-	cfg.Kafka.MaxRequestBytes, cfg.Kafka.MaxBatchBytes = p.Request, p.Request
 	if p.NoMemory {
 		cfg.Replication.Checkpoint = identifier.Table{}
 	}
+	producer := in.producer(l, dial, logger)
+	if cfg.Sink = kafka.Open(producer); !p.ExactlyOnce {
+		cfg.Keeper = kafka.NewKeeper(producer.Cluster, logger)
+	}
+	return cfg
+}
+
+func (in *instance) producer(
+	l *life, dial func(ctx context.Context, kind, address string) (net.Conn, error), logger *zap.Logger,
+) kafka.Config {
+	p := in.w.plan
+	cfg := kafka.Config{
+		Cluster: wire.Cluster{Dial: dial, RequestTimeout: p.RequestTime}, Owned: true, Logger: logger,
+		MaxRequestBytes: p.Request, MaxBatchBytes: p.Request,
+	}
 	for id := range int32(p.Brokers) {
-		cfg.Kafka.Brokers = append(cfg.Kafka.Brokers, broker.Address(id))
+		cfg.Brokers = append(cfg.Brokers, broker.Address(id))
 	}
 	if p.ExactlyOnce {
-		cfg.Kafka.Transactions = &kafka.Transactions{Instance: l.host, Timeout: 10 * time.Second}
+		cfg.Transactions = &kafka.Transactions{Instance: l.host, Timeout: 10 * time.Second}
 	}
 	return cfg
 }

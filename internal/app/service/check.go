@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/check"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
@@ -108,7 +109,7 @@ func checkPostgres(
 func checkOwner(ctx context.Context, dsn string, c *config.Loaded, cluster check.Options) ([]preflight.Finding, error) {
 	id, err := systemID(ctx, dsn)
 	if err == nil {
-		name := kafka.TransactionalID(id, c.Postgres.Slot)
+		name := sink.SlotOwner(id, c.Postgres.Slot).ID
 		if c.Delivery == "exactly_once" {
 			return check.Transactions(ctx, cluster, name)
 		}
@@ -130,7 +131,7 @@ func checkKept(ctx context.Context, cluster check.Options, group string) []prefl
 	switch {
 	case err == nil:
 		return []preflight.Finding{preflight.Fine(subject, "The checkpoint's number is kept with it.")}
-	case !errors.Is(err, kafka.ErrNotAllowed):
+	case !errors.Is(err, sink.ErrNotAllowed):
 		return nil // the findings about the brokers say more
 	}
 	remedy := cluster.AllowPositions(group, wire.DefaultPositionTopic)

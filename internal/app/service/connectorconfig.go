@@ -19,6 +19,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/snapshot"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/standbys"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
@@ -32,25 +33,30 @@ func instance() string {
 	return fmt.Sprintf("%s, pid %d, started %s", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano))
 }
 
-// connectorConfig takes the connector's settings from the configuration.
-func (p *process) connectorConfig(admin setup.Config, registry prometheus.Registerer) (connector.Config, error) {
+// connectorConfig takes the settings of the connector and of its producer from the configuration.
+func (p *process) connectorConfig(admin setup.Config, registry prometheus.Registerer) (
+	_ connector.Config, producer kafka.Config, err error,
+) {
 	c := p.Config
 	route, err := routing.New(c)
 	if err != nil {
-		return connector.Config{}, err
+		return connector.Config{}, producer, err
 	}
-	producer, err := wiring.Kafka(c)
+	producer, err = wiring.Kafka(c)
 	if err != nil {
-		return connector.Config{}, err
+		return connector.Config{}, producer, err
 	}
 	recorder, err := p.tracesRecorder()
 	if err != nil {
-		return connector.Config{}, err
+		return connector.Config{}, producer, err
 	}
 	metrics := telemetry.NewMetrics(registry)
 	producer.Logger, producer.Registerer, producer.Ends = p.Logger, registry, &kafka.LogEnds{}
-	if c.Delivery == "exactly_once" {
+	var keeper sink.Keeper
+	if producer.Owned = true; c.Delivery == "exactly_once" {
 		producer.Transactions = &kafka.Transactions{Instance: instance()}
+	} else {
+		keeper = kafka.NewKeeper(producer.Cluster, p.Logger)
 	}
 	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
 	var primary func() (string, error)
@@ -64,7 +70,9 @@ func (p *process) connectorConfig(admin setup.Config, registry prometheus.Regist
 			Checkpoint: admin.Checkpoint,
 			HotStandby: admin.HotStandby, PrimaryDSN: primary, LongRow: int64(c.Window.Row), Logger: p.Logger,
 		},
-		Kafka:          producer,
+		Sink:           kafka.Open(producer),
+		ExactlyOnce:    producer.Transactions != nil,
+		Keeper:         keeper,
 		Router:         route,
 		Policies:       wiring.Policies(c),
 		Standbys:       p.standbyGate(admin.Standbys),
@@ -78,7 +86,7 @@ func (p *process) connectorConfig(admin setup.Config, registry prometheus.Regist
 		Traces:         recorder,
 		Metrics:        metrics,
 		Logger:         p.Logger,
-	}, nil
+	}, producer, nil
 }
 
 // standbyGate is nil if neither the relay nor the server waits for standbys.

@@ -6,6 +6,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 )
 
@@ -26,7 +27,7 @@ func NewOutside(c *config.Loaded) (*Outside, error) {
 
 // Fetch returns the mark of the slot of a Postgres cluster.
 func (o *Outside) Fetch(ctx context.Context, systemID string) (postgres.Mark, error) {
-	s, found, err := o.keeper.Fetch(ctx, kafka.TransactionalID(systemID, o.slot))
+	s, found, err := o.keeper.Fetch(ctx, sink.SlotOwner(systemID, o.slot).ID)
 	if err != nil || !found {
 		return postgres.Mark{}, err
 	}
@@ -38,9 +39,9 @@ func (o *Outside) Fetch(ctx context.Context, systemID string) (postgres.Mark, er
 
 // Accept replaces the mark.
 func (o *Outside) Accept(ctx context.Context, m postgres.Mark) error {
-	return o.keeper.Commit(ctx, kafka.TransactionalID(m.SystemID, o.slot), kafka.Stored{
-		Position: kafka.Position{Timeline: m.Timeline}, SystemID: m.SystemID, Instance: "cdc-outbox slot",
-		Mark: kafka.Mark{
+	return o.keeper.Commit(ctx, sink.SlotOwner(m.SystemID, o.slot).ID, sink.Stored{
+		Position: sink.Position{Timeline: m.Timeline}, SystemID: m.SystemID, Instance: "cdc-outbox slot",
+		Mark: sink.Mark{
 			Timeline: m.Timeline, Writes: m.Writes, Position: m.Position, Published: m.Published, At: m.At,
 		},
 	})

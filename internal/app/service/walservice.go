@@ -99,7 +99,7 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 // before, and the counters begin again, as after a restart.
 func (s *walService) newEngine() error {
 	registry := prometheus.NewRegistry()
-	cc, err := s.connectorConfig(s.admin, registry)
+	cc, producer, err := s.connectorConfig(s.admin, registry)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (s *walService) newEngine() error {
 		return err
 	}
 	s.traces = cc.Traces
-	known := publishes{c, cc.Kafka.Cluster, cc.Kafka.Ends}
+	known := publishes{c, producer.Cluster, producer.Ends}
 	s.engine.Store(&engine{Connector: c, metrics: cc.Metrics, publishes: known})
 	s.relayRegistry.Store(registry)
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -63,7 +64,7 @@ func PollingRelay(c *config.Loaded, log *zap.Logger, registry prometheus.Registe
 	metrics := telemetry.NewMetrics(registry)
 	producer.Logger, producer.Registerer = log, registry
 	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
-	cfg.Kafka, cfg.Metrics, cfg.Logger = producer, metrics, log
+	cfg.Sink, cfg.Metrics, cfg.Logger = kafka.Open(producer), metrics, log
 	cfg.NewRouter = func() (router.Router, error) { return routing.New(c) }
 	cfg.DeadLetters, cfg.Policies = DeadLetters(c), Policies(c)
 	return cfg, nil

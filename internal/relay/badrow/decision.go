@@ -5,13 +5,12 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // Held lists the rows whose records Kafka refuses, as far as the producer is in trouble with them now. The position is
 // empty if it is not known which row it is: nothing can be decided about it then.
-func (h *Handler) Held(troubles []kafka.Trouble) (rows []*relay.HaltedRow) {
+func (h *Handler) Held(troubles []sink.Trouble) (rows []*relay.HaltedRow) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range troubles {
@@ -52,7 +51,7 @@ func (h *Handler) decision(object string, row Row) (relay.Decision, bool) {
 }
 
 // offer adds to a trouble the command that passes its row.
-func (r *heldRecord) offer(t *kafka.Trouble) {
+func (r *heldRecord) offer(t *sink.Trouble) {
 	if r.position == "" {
 		return
 	}
@@ -73,4 +72,4 @@ func rowOf(position []byte) string {
 // SequencePrefix begins the position of a row that was polled.
 const SequencePrefix = "seq-"
 
-func refusal(t *kafka.Trouble) bool { return t.Kind == wire.RecordTooLarge || t.Kind == wire.Rejected }
+func refusal(t *sink.Trouble) bool { return t.Kind == sink.RecordTooLarge || t.Kind == sink.Rejected }

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -34,7 +34,7 @@ func OfRouter(err *router.RowError) Row {
 }
 
 // OfRecord is the row of a record that its topic cannot take.
-func OfRecord(rec *router.Record, err *kafka.RefusedError) Row {
+func OfRecord(rec *router.Record, err *sink.RefusedError) Row {
 	return Row{
 		EventID: deadletter.EventID(rec.Headers), Reason: router.Reason(err.Reason), Topic: rec.Topic,
 		Cause: err.Error(),
@@ -50,13 +50,13 @@ func Detail(err *router.RowError) string {
 }
 
 // Remedy is the remedy for a record that its topic cannot take; goesOn names the work that continues then.
-func Remedy(err *kafka.RefusedError, goesOn string) string {
-	if err.Reason == kafka.IllegalTopic {
+func Remedy(err *sink.RefusedError, goesOn string) string {
+	if err.Reason == sink.IllegalTopic {
 		return fmt.Sprintf("Correct what makes the topic's name. To pass over the row: restart with "+
 			"--router-bad-rows-unroutable dead_letter, or skip. If the other topic is not needed, delete it; %s then.",
 			goesOn)
 	}
-	if err.Reason == kafka.NoPartition {
+	if err.Reason == sink.NoPartition {
 		return fmt.Sprintf("Correct what writes the partition column. To pass over the row: restart with "+
 			"--router-bad-rows-unroutable dead_letter, or skip. Topic %q takes the row if it gets %d partitions, and "+
 			"%s then; but that moves keys to other partitions, and the order of their records is lost.", err.Topic,

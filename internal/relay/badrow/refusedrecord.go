@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -24,10 +24,10 @@ type heldRecord struct {
 // Refused applies the policy to a record that a broker refuses after it was taken: the topic's limit was not known, or
 // was lowered meanwhile. The row is no longer in memory, so the letter is built from the record. letter holds the
 // source's facts about the record's row, lsn the LSN of its commit, empty if there is none.
-func (h *Handler) Refused(r kafka.Refusal, rec *router.Record, letter *deadletter.Case, lsn string) kafka.Resolution {
+func (h *Handler) Refused(r sink.Refusal, rec *router.Record, letter *deadletter.Case, lsn string) sink.Resolution {
 	if r.Topic == h.Letters.Topic && deadletter.IsLetter(r.Headers) { // an event's own headers may have any name
 		if smaller, ok := deadletter.Shrink(rec); ok {
-			return kafka.Resolution{Action: kafka.Replace, Record: smaller}
+			return sink.Resolution{Action: sink.Replace, Record: smaller}
 		}
 		return h.holdPartition(r, letter, heldRecord{lsn: lsn})
 	}
@@ -51,17 +51,17 @@ func (h *Handler) Refused(r kafka.Refusal, rec *router.Record, letter *deadlette
 	if policy == relay.Skip {
 		h.Logger.Error("skipped an event that Kafka refuses", append(fields, zap.String(logkey.Cause, by))...)
 		h.skipped.Add(1)
-		return kafka.Resolution{Action: kafka.Drop}
+		return sink.Resolution{Action: sink.Drop}
 	}
 	h.Logger.Error("sent an event that Kafka refuses to the dead-letter topic", append(fields,
 		zap.String(logkey.Cause, by))...)
 	h.deadLettered.Add(1)
 	h.Metrics.DeadLettered(r.Reason)
-	return kafka.Resolution{Action: kafka.Replace, Record: h.Letters.Letter(letter, time.Now())}
+	return sink.Resolution{Action: sink.Replace, Record: h.Letters.Letter(letter, time.Now())}
 }
 
 // holdPartition makes the partition wait. The log names the event at which it waits, once.
-func (h *Handler) holdPartition(r kafka.Refusal, letter *deadletter.Case, record heldRecord) kafka.Resolution {
+func (h *Handler) holdPartition(r sink.Refusal, letter *deadletter.Case, record heldRecord) sink.Resolution {
 	record.id, record.bytes, record.limit = relay.Storable(deadletter.EventID(r.Headers)), r.Bytes, r.Limit
 	object := partitionOf(r)
 	h.mu.Lock()
@@ -76,18 +76,18 @@ func (h *Handler) holdPartition(r kafka.Refusal, letter *deadletter.Case, record
 		h.Logger.Error("Kafka refuses an event; nothing of its partition is published until Kafka takes the event",
 			refusalFields(r, letter, record.lsn)...)
 	}
-	return kafka.Resolution{Action: kafka.Hold}
+	return sink.Resolution{Action: sink.Hold}
 }
 
 // partitionOf is the producer's name of the partition.
-func partitionOf(r kafka.Refusal) string {
+func partitionOf(r sink.Refusal) string {
 	if r.Partition < 0 {
 		return fmt.Sprintf("topic %q", r.Topic)
 	}
 	return fmt.Sprintf("partition %s/%d", r.Topic, r.Partition)
 }
 
-func refusalFields(r kafka.Refusal, letter *deadletter.Case, lsn string) []zap.Field {
+func refusalFields(r sink.Refusal, letter *deadletter.Case, lsn string) []zap.Field {
 	fields := []zap.Field{
 		zap.String(logkey.Event, deadletter.EventID(r.Headers)), zap.ByteString(logkey.Position, letter.Position),
 		zap.String(logkey.Topic, r.Topic), zap.Int32(logkey.Partition, r.Partition),
@@ -103,7 +103,7 @@ func refusalFields(r kafka.Refusal, letter *deadletter.Case, lsn string) []zap.F
 }
 
 // Name adds to the producer's troubles the event that a refusal is about. The producer knows no event.
-func (h *Handler) Name(all []kafka.Trouble) []kafka.Trouble {
+func (h *Handler) Name(all []sink.Trouble) []sink.Trouble {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range all {

@@ -11,12 +11,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 )
 
 // acked takes one acknowledged batch. The producer calls it from one goroutine.
-func (c *Connector) acked(d kafka.Delivery) {
+func (c *Connector) acked(d sink.Delivery) {
 	n := len(d.Tickets)
 	now := time.Now()
 	err := c.tracker.Load().Ack(d.Tickets, func(commitTime time.Time, _ int) {

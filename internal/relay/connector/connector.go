@@ -19,7 +19,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/standbys"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -28,8 +28,11 @@ import (
 // Config is a Connector's configuration. Zero durations and sizes take the defaults named.
 type Config struct {
 	Replication replication.Config // Confirmed, OnIdentity and OnState are set by the connector
-	Kafka       kafka.Config       // Owned and the callbacks are set by the connector
+	Sink        sink.Open          // required; its producer has an owner
 	Router      router.Router      // required; used by one goroutine only
+
+	ExactlyOnce bool        // the producer stores the position together with the records
+	Keeper      sink.Keeper // of the checkpoint's mark if the producer stores no position; nil: none is kept
 
 	Policies    relay.Policies     // for bad rows
 	DeadLetters deadletter.Builder // required if a policy is DeadLetter
@@ -60,8 +63,8 @@ type Config struct {
 type Connector struct {
 	cfg      Config
 	log      *zap.Logger
-	producer producer
-	keeper   keeper // nil with transactions
+	producer sink.Producer
+	keeper   sink.Keeper // nil with transactions
 	window   *offsets.Window
 	tracker  atomic.Pointer[offsets.Tracker] // nil until the slot's position is known
 
@@ -102,8 +105,8 @@ type Connector struct {
 
 // New checks the configuration and builds the connector. It connects to nothing.
 func New(cfg Config) (*Connector, error) {
-	if cfg.Router == nil || cfg.Metrics == nil || cfg.Logger == nil {
-		return nil, errors.New("connector: Router, Metrics and Logger are required")
+	if cfg.Sink == nil || cfg.Router == nil || cfg.Metrics == nil || cfg.Logger == nil {
+		return nil, errors.New("connector: Sink, Router, Metrics and Logger are required")
 	}
 	cfg.OnChange = cmp.Or(cfg.OnChange, WarnOfChange)
 	cfg.WindowRecords = cmp.Or(cfg.WindowRecords, 100_000)
@@ -129,18 +132,12 @@ func New(cfg Config) (*Connector, error) {
 	c.badRows = badrow.Handler{
 		Policies: cfg.Policies, Letters: cfg.DeadLetters, Metrics: cfg.Metrics, Logger: cfg.Logger,
 	}
-	c.reader.c, c.reader.lead = c, newLead(cfg.WindowBytes, cfg.Kafka.Transactions != nil)
-	kc := cfg.Kafka
-	kc.Owned = true
-	kc.Acked, kc.Refused, kc.Ended = c.acked, c.refused, c.onSessionEnd
-	p, err := kafka.New(kc)
+	c.reader.c, c.reader.lead = c, newLead(cfg.WindowBytes, cfg.ExactlyOnce)
+	p, err := cfg.Sink(sink.Callbacks{Acked: c.acked, Refused: c.refused, Ended: c.onSessionEnd})
 	if err != nil {
 		return nil, err
 	}
-	c.producer = p
-	if cfg.Kafka.Transactions == nil {
-		c.keeper = kafka.NewKeeper(cfg.Kafka.Cluster, cfg.Logger)
-	}
+	c.producer, c.keeper = p, cfg.Keeper
 	cfg.Metrics.Watch(c.gauges())
 	if cfg.Standbys != nil {
 		cfg.Metrics.WatchStandbys(cfg.Standbys.Waited)

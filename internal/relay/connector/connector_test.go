@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -411,7 +411,7 @@ func TestNotReadyWhileTheOldestRowIsStuck(t *testing.T) {
 		g := start(t, Config{Stall: 5 * time.Second}, false, opening{at(50), newStream(script...)})
 		synctest.Wait()
 		for _, ticket := range g.producer.tickets[1:] {
-			g.producer.acked(kafka.Delivery{Topic: "order.events", Tickets: []uint64{ticket}, Bytes: 1})
+			g.producer.acked(sink.Delivery{Topic: "order.events", Tickets: []uint64{ticket}, Bytes: 1})
 			time.Sleep(time.Second)
 		}
 		ready, why := g.Ready()
@@ -471,7 +471,7 @@ func TestImpossibleInputEndsTheProcess(t *testing.T) {
 			g := start(t, Config{}, true, opening{at(50), newStream(begin(100), row("a"), commit(150), begin(200),
 				row("b"))})
 			synctest.Wait()
-			g.acked(kafka.Delivery{Topic: "order.events", Tickets: []uint64{1<<48 | 7}})
+			g.acked(sink.Delivery{Topic: "order.events", Tickets: []uint64{1<<48 | 7}})
 			require.Equal(t, fault.Fatal, fault.KindOf(<-g.done))
 		})
 	})

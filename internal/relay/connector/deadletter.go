@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -32,7 +32,7 @@ func (r *reader) caseOf(row outboxRow, reason router.Reason, detail string) *dea
 func (r *reader) deadLetter(row outboxRow, letter *router.Record, bad badrow.Row) error {
 	for {
 		err := r.offer(row, letter)
-		var refused *kafka.RefusedError
+		var refused *sink.RefusedError
 		switch {
 		case err == nil:
 			r.leave()
@@ -73,7 +73,7 @@ func (r *reader) offer(row outboxRow, rec *router.Record) error {
 // notTaken applies the policy to a record that ProduceAt did not take.
 func (r *reader) notTaken(row outboxRow, rec *router.Record, err error) error {
 	r.c.window.Release(1, int64(rec.Size()))
-	var refused *kafka.RefusedError
+	var refused *sink.RefusedError
 	if !errors.As(err, &refused) {
 		return err
 	}
@@ -113,7 +113,7 @@ func (r *reader) notTaken(row outboxRow, rec *router.Record, err error) error {
 }
 
 // setAside sends the dead letter of a record that its topic does not take.
-func (r *reader) setAside(row outboxRow, rec *router.Record, refused *kafka.RefusedError, bad badrow.Row) error {
+func (r *reader) setAside(row outboxRow, rec *router.Record, refused *sink.RefusedError, bad badrow.Row) error {
 	k := r.caseOf(row, bad.Reason, bad.Cause)
 	k.Record, k.Bytes, k.Limit = rec, refused.Bytes, refused.Limit
 	return r.deadLetter(row, r.c.cfg.DeadLetters.Letter(k, time.Now()), bad)
@@ -121,7 +121,7 @@ func (r *reader) setAside(row outboxRow, rec *router.Record, refused *kafka.Refu
 
 // waitAt halts at a record that its topic does not take. It returns after a while, and the caller tries again, or with
 // the operator's decision about the row.
-func (r *reader) waitAt(row outboxRow, bad badrow.Row, refused *kafka.RefusedError) (*relay.Decision, error) {
+func (r *reader) waitAt(row outboxRow, bad badrow.Row, refused *sink.RefusedError) (*relay.Decision, error) {
 	since, pass := time.Now(), relay.PassRemedy(bad.EventID, string(r.position))
 	r.c.mu.Lock()
 	if r.c.halted != nil {
@@ -167,4 +167,4 @@ func (r *reader) leave() {
 		zap.String(logkey.LSN, was.LSN))
 }
 
-func remedy(r *kafka.RefusedError) string { return badrow.Remedy(r, "the relay continues") }
+func remedy(r *sink.RefusedError) string { return badrow.Remedy(r, "the relay continues") }

@@ -15,8 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -236,16 +235,16 @@ func TestATooLargeLetterBecomesAPointer(t *testing.T) {
 // Bug (letters): An event with a header of a letter's name, refused late, was treated as a letter: a pointer went to
 // the event's topic in its place. Cost: the event was lost, and its topic got a foreign record.
 func TestRefusedLater(t *testing.T) {
-	refusal := func(g *rig, topic string) kafka.Refusal {
+	refusal := func(g *rig, topic string) sink.Refusal {
 		rec := g.producer.records[0]
-		return kafka.Refusal{
+		return sink.Refusal{
 			Ticket: g.producer.tickets[0], Topic: topic, Key: rec.Key, Value: rec.Value, Headers: rec.Headers,
-			Timestamp: rec.Timestamp, Bytes: 2000, Limit: 1000, Reason: kafka.TooLarge,
+			Timestamp: rec.Timestamp, Bytes: 2000, Limit: 1000, Reason: sink.TooLarge,
 		}
 	}
-	for policy, want := range map[relay.Policy]kafka.Action{
-		relay.Halt: kafka.Hold, relay.Skip: kafka.Drop,
-		relay.DeadLetter: kafka.Replace,
+	for policy, want := range map[relay.Policy]sink.Action{
+		relay.Halt: sink.Hold, relay.Skip: sink.Drop,
+		relay.DeadLetter: sink.Replace,
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -261,8 +260,8 @@ func TestRefusedLater(t *testing.T) {
 				require.Equal(t, want, res.Action)
 				switch policy {
 				case relay.Halt:
-					g.producer.trouble = []kafka.Trouble{{
-						Kind: wire.RecordTooLarge, Object: "partition order.events/0",
+					g.producer.trouble = []sink.Trouble{{
+						Kind: sink.RecordTooLarge, Object: "partition order.events/0",
 						Sentence: "A record is too large.",
 					}}
 					require.Contains(t, g.Status().Waits[0].Reason,
@@ -275,10 +274,10 @@ func TestRefusedLater(t *testing.T) {
 					again := refusal(g, letters)
 					again.Key, again.Value, again.Headers = res.Record.Key, res.Record.Value, res.Record.Headers
 					res = g.refused(again)
-					require.Equal(t, kafka.Replace, res.Action)
+					require.Equal(t, sink.Replace, res.Action)
 					require.Equal(t, "pointer", header(res.Record, "cdc-outbox-dead-letter"))
 					again.Headers = res.Record.Headers
-					require.Equal(t, kafka.Hold, g.refused(again).Action, "a letter is never dropped")
+					require.Equal(t, sink.Hold, g.refused(again).Action, "a letter is never dropped")
 				}
 				g.producer.ack()
 				g.stop()

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/router/outbox"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -17,11 +15,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/router/outbox"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/leak"
 )
 
@@ -172,7 +171,7 @@ func (s *fakeStream) Past(context.Context, lsn.LSN) (bool, error) { return s.pas
 // fakeProducer keeps what it is given until ack is called; with auto it acknowledges on Flush.
 type fakeProducer struct {
 	auto  bool
-	acked func(kafka.Delivery)
+	acked func(sink.Delivery)
 
 	mu      sync.Mutex
 	ids     []string // every record produced, by event id, in order
@@ -180,44 +179,50 @@ type fakeProducer struct {
 	bytes   int64
 	marks   []int // how many records each Mark and Commit found
 	commits []int
-	claims  []kafka.Owner
+	claims  []sink.Owner
 	kept    int           // calls of Keep
 	keep    error         // what it says
 	drain   error         // what Drain says, where it is set
 	dropped int           // records given up
-	stored  *kafka.Stored // what Begin finds
-	latest  *kafka.Stored // what Latest finds, default stored
+	stored  *sink.Stored  // what Begin finds
+	latest  *sink.Stored  // what Latest finds, default stored
 	looks   error         // what Latest says
 	holdIt  bool          // transactions: nothing is acknowledged but by Commit, or Flush after a Mark
 	idle    chan struct{} // replaced and closed when tickets becomes empty
 
 	limits  map[string]int  // by topic: larger records are refused
 	stray   string          // the event whose row names a partition that its topic does not have
-	tags    []kafka.Tag     // of what is not acknowledged
+	tags    []sink.Tag      // of what is not acknowledged
 	records []router.Record // copies of all that was taken
-	trouble []kafka.Trouble
-	grown   []kafka.Growth
+	trouble []sink.Trouble
+	grown   []sink.Growth
 
-	memory     []kafka.Mark // what Remember was given
-	remembered error        // what Remembered says
+	memory     []sink.Mark // what Remember was given
+	remembered error       // what Remembered says
+}
+
+// open is the connector's Sink.
+func (p *fakeProducer) open(c sink.Callbacks) (sink.Producer, error) {
+	p.acked, p.idle = c.Acked, make(chan struct{})
+	return p, nil
 }
 
 func (p *fakeProducer) Run(ctx context.Context) error { <-ctx.Done(); return nil }
 
-func (p *fakeProducer) Latest(context.Context, kafka.Owner) (kafka.Stored, bool, error) {
+func (p *fakeProducer) Latest(context.Context, sink.Owner) (sink.Stored, bool, error) {
 	if p.latest == nil {
 		p.latest = p.stored
 	}
 	if p.latest == nil {
-		return kafka.Stored{}, false, p.looks
+		return sink.Stored{}, false, p.looks
 	}
 	return *p.latest, true, p.looks
 }
 
-func (p *fakeProducer) Begin(_ context.Context, claim kafka.Owner) (kafka.Stored, bool, error) {
+func (p *fakeProducer) Begin(_ context.Context, claim sink.Owner) (sink.Stored, bool, error) {
 	p.claims = append(p.claims, claim)
 	if p.stored == nil {
-		return kafka.Stored{}, false, nil
+		return sink.Stored{}, false, nil
 	}
 	return *p.stored, true, nil
 }
@@ -227,10 +232,10 @@ func (p *fakeProducer) Keep(context.Context) error {
 	return p.keep
 }
 
-func (p *fakeProducer) Abandon() kafka.Dropped {
+func (p *fakeProducer) Abandon() sink.Dropped {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	d := kafka.Dropped{Records: len(p.tickets), Bytes: p.bytes}
+	d := sink.Dropped{Records: len(p.tickets), Bytes: p.bytes}
 	p.dropped += d.Records
 	p.tickets, p.bytes, p.tags = nil, 0, nil
 	return d
@@ -253,17 +258,17 @@ func (p *fakeProducer) Commit() {
 	p.Flush()
 }
 
-func (p *fakeProducer) ProduceAt(_ context.Context, rec *router.Record, ticket uint64, _ kafka.Position) error {
+func (p *fakeProducer) ProduceAt(_ context.Context, rec *router.Record, ticket uint64, _ sink.Position) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if limit := p.limits[rec.Topic]; limit > 0 && rec.Size() > limit {
-		return &kafka.RefusedError{Topic: rec.Topic, Bytes: rec.Size(), Limit: limit, Reason: kafka.TooLarge}
+		return &sink.RefusedError{Topic: rec.Topic, Bytes: rec.Size(), Limit: limit, Reason: sink.TooLarge}
 	}
 	if p.stray != "" && rec.Topic != letters && string(rec.Headers[0].Value) == p.stray {
-		return &kafka.RefusedError{Topic: rec.Topic, Partition: 7, Partitions: 3, Reason: kafka.NoPartition}
+		return &sink.RefusedError{Topic: rec.Topic, Partition: 7, Partitions: 3, Reason: sink.NoPartition}
 	}
 	if rec.Tag != nil {
-		p.tags = append(p.tags, kafka.Tag{Record: int32(len(p.tickets)), Tag: rec.Tag})
+		p.tags = append(p.tags, sink.Tag{Record: int32(len(p.tickets)), Tag: rec.Tag})
 	}
 	p.records = append(p.records, *rec.Clone())
 	p.ids = append(p.ids, string(rec.Headers[0].Value))
@@ -292,7 +297,7 @@ func (p *fakeProducer) Flush() {
 // ack acknowledges everything.
 func (p *fakeProducer) ack() {
 	p.mu.Lock()
-	d := kafka.Delivery{
+	d := sink.Delivery{
 		Topic: "order.events", Partition: 3, Tickets: p.tickets, Bytes: p.bytes, Tags: p.tags,
 		BaseOffset: 1000,
 	}
@@ -322,7 +327,7 @@ func (p *fakeProducer) ackAllBut(stuck uint64) uint64 {
 	p.tickets, p.bytes = []uint64{stuck}, each
 	p.mu.Unlock()
 	if len(rest) > 0 {
-		p.acked(kafka.Delivery{Topic: "order.events", Tickets: rest, Bytes: each * int64(len(rest))})
+		p.acked(sink.Delivery{Topic: "order.events", Tickets: rest, Bytes: each * int64(len(rest))})
 	}
 	return stuck
 }
@@ -346,16 +351,16 @@ func (p *fakeProducer) Drain(ctx context.Context) error {
 	}
 }
 
-func (p *fakeProducer) Remember(m kafka.Mark) { p.memory = append(p.memory, m) }
+func (p *fakeProducer) Remember(m sink.Mark) { p.memory = append(p.memory, m) }
 
 func (p *fakeProducer) Remembered(context.Context) error { return p.remembered }
 
 func (p *fakeProducer) Refresh() {}
 
-func (p *fakeProducer) Grown() []kafka.Growth { return p.grown }
-func (p *fakeProducer) Partitions() int64     { return 1 }
+func (p *fakeProducer) Grown() []sink.Growth { return p.grown }
+func (p *fakeProducer) Partitions() int64    { return 1 }
 
-func (p *fakeProducer) Trouble() []kafka.Trouble { return slices.Clone(p.trouble) }
+func (p *fakeProducer) Trouble() []sink.Trouble { return slices.Clone(p.trouble) }
 
 func (p *fakeProducer) produced() []string {
 	p.mu.Lock()
@@ -393,11 +398,9 @@ func startWith(t *testing.T, cfg Config, p *fakeProducer, openings ...opening) *
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
 	}
-	cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
+	cfg.Sink = p.open
 	c, err := New(cfg)
 	require.NoError(t, err)
-	p.acked, p.idle = c.acked, make(chan struct{})
-	c.producer, c.keeper = p, nil
 	c.source = func(ctx context.Context, rc replication.Config, consume func(stream) error) error {
 		for _, o := range openings {
 			if err := rc.OnIdentity(o.identity); err != nil {
@@ -435,11 +438,11 @@ func idle(t *testing.T, cfg Config) (*Connector, *fakeProducer) {
 		cfg.Logger = zap.NewNop()
 	}
 	cfg.Metrics = telemetry.NewMetrics(prometheus.NewRegistry())
-	cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
+	p := &fakeProducer{auto: true}
+	cfg.Sink = p.open
 	c, err := New(cfg)
 	require.NoError(t, err)
-	p := &fakeProducer{auto: true, acked: c.acked, idle: make(chan struct{})}
-	c.producer, c.keeper, c.life = p, nil, t.Context()
+	c.life = t.Context()
 	c.tracker.Store(offsets.NewTracker(0x50))
 	c.reader.tracker = c.tracker.Load()
 	return c, p

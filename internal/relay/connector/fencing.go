@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
@@ -84,11 +84,11 @@ func (r *reader) takeOver(s stream) error {
 // begin takes the epoch. An instance on a copy of the database refuses itself when it compares the server with what
 // Kafka keeps; so it compares before it raises the epoch, which would end its twin's tenure, and again afterwards:
 // until then another instance may have published, and its position counts then.
-func (r *reader) begin(ctx context.Context, s stream, id replication.Identity) (kafka.Stored, bool, error) {
+func (r *reader) begin(ctx context.Context, s stream, id replication.Identity) (sink.Stored, bool, error) {
 	c := r.c
-	owner := kafka.Owner{TransactionalID: c.group(id.SystemID), SystemID: id.SystemID}
+	owner := sink.Owner{ID: c.group(id.SystemID), SystemID: id.SystemID}
 	stored, found, err := c.producer.Latest(ctx, owner)
-	if errors.Is(err, kafka.ErrNotAllowed) {
+	if errors.Is(err, sink.ErrNotAllowed) {
 		err = nil // nothing is kept there, see keeper.NotAllowed
 	}
 	if err == nil {
@@ -135,7 +135,7 @@ func (r *reader) ended(s stream, err error) error {
 }
 
 // adopt applies the stored position to this stream.
-func (r *reader) adopt(id replication.Identity, stored kafka.Stored) error {
+func (r *reader) adopt(id replication.Identity, stored sink.Stored) error {
 	pos := stored.Position.Position
 	fields := []zap.Field{
 		zap.String(logkey.Slot, r.c.cfg.Replication.Slot), zap.Stringer(logkey.Position, pos),

@@ -9,19 +9,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 )
 
 func exactlyOnce(cfg Config) Config {
-	cfg.Kafka.Transactions = &kafka.Transactions{}
+	cfg.ExactlyOnce = true
 	cfg.Replication.Slot = "s"
 	return cfg
 }
 
-func stored(timeline int32, commit offsets.LSN, index uint32) *kafka.Stored {
-	return &kafka.Stored{Position: kafka.Position{
+func stored(timeline int32, commit offsets.LSN, index uint32) *sink.Stored {
+	return &sink.Stored{Position: sink.Position{
 		Timeline: timeline,
 		Position: offsets.Position{Commit: commit, Index: index},
 	}, SystemID: "1", Instance: "other"}
@@ -36,7 +36,7 @@ func TestFencingSkipsCoveredRows(t *testing.T) {
 	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 30*time.Second, time.Millisecond)
 	require.Equal(t, []string{"e"}, r.producer.produced())
 	require.EqualValues(t, 4, r.Status().Counts.Covered)
-	require.Equal(t, []kafka.Owner{{TransactionalID: "cdc-outbox.1.s", SystemID: "1"}}, r.producer.claims)
+	require.Equal(t, []sink.Owner{{ID: "cdc-outbox.1.s", SystemID: "1"}}, r.producer.claims)
 	r.stop()
 	require.NoError(t, <-r.done)
 }

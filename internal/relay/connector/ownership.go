@@ -9,7 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
@@ -62,7 +62,7 @@ func (c *Connector) lose(why string) {
 }
 
 // giveUp empties the producer.
-func (c *Connector) giveUp() kafka.Dropped {
+func (c *Connector) giveUp() sink.Dropped {
 	dropped := c.producer.Abandon()
 	c.window.Release(dropped.Records, dropped.Bytes)
 	c.over.Store(nil)
@@ -160,5 +160,5 @@ func (f *fights) count(ours bool, confirmed offsets.LSN, now time.Time) int {
 func (c *Connector) transactionalID() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return fmt.Sprintf("transactional id %q", kafka.TransactionalID(c.identity.SystemID, c.cfg.Replication.Slot))
+	return fmt.Sprintf("transactional id %q", sink.SlotOwner(c.identity.SystemID, c.cfg.Replication.Slot).ID)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
@@ -59,7 +59,7 @@ func TestTenureEndsWhenAnotherSessionHasTheSlot(t *testing.T) {
 
 // A stream that only broke asks Kafka whether another instance began in between; where one did, everything is given up.
 func TestTenureAsksAfterAnInterruption(t *testing.T) {
-	for name, keep := range map[string]error{"still ours": nil, "fenced": kafka.ErrFenced} {
+	for name, keep := range map[string]error{"still ours": nil, "fenced": sink.ErrFenced} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				script := func() *fakeStream {
@@ -132,7 +132,7 @@ func TestTenureEndsWhenKafkaFences(t *testing.T) {
 				synctest.Wait()
 				before := len(g.producer.produced())
 				held.heldByOther = errors.New("not held")
-				g.onSessionEnd(kafka.ErrFenced)
+				g.onSessionEnd(sink.ErrFenced)
 				time.Sleep(time.Second)
 				synctest.Wait()
 				require.Equal(t, before, g.producer.dropped)
@@ -174,7 +174,7 @@ func TestASessionThatIsOverIsBegunAgain(t *testing.T) {
 					synctest.Wait()
 					require.Len(t, g.producer.claims, n+1)
 					taken := len(g.producer.produced())
-					g.onSessionEnd(fmt.Errorf("%w: topic", kafka.ErrSessionOver))
+					g.onSessionEnd(fmt.Errorf("%w: topic", sink.ErrSessionOver))
 					time.Sleep(time.Second)
 					synctest.Wait()
 					require.Equal(t, taken/(n+1)*(n+2), len(g.producer.produced()), "all of it again")
@@ -196,7 +196,7 @@ func TestASessionThatIsOverIsBegunAgain(t *testing.T) {
 // Asked to stop when the session is over: the next start reads it again.
 func TestStopsWhenTheSessionIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := startWith(t, Config{}, &fakeProducer{drain: fmt.Errorf("%w: topic", kafka.ErrSessionOver)},
+		g := startWith(t, Config{}, &fakeProducer{drain: fmt.Errorf("%w: topic", sink.ErrSessionOver)},
 			opening{at(50), newStream(begin(100), row("a"), commit(150))})
 		synctest.Wait()
 		g.stop()
@@ -214,7 +214,7 @@ func TestTenureRecognizesAClone(t *testing.T) {
 		g := start(t, Config{}, false, openings...)
 		for range fightsTooMany {
 			synctest.Wait()
-			g.onSessionEnd(kafka.ErrFenced)
+			g.onSessionEnd(sink.ErrFenced)
 		}
 		err := <-g.done
 		require.Equal(t, fault.Operator, fault.KindOf(err))
@@ -260,8 +260,8 @@ func TestAStartThatRefusesItselfFencesNobody(t *testing.T) {
 func TestComparesBeforeAndAfterBegin(t *testing.T) {
 	s := newStream(begin(0x200), row("a"), commit(0x210), begin(0x300), row("b"), commit(0x310))
 	p := &fakeProducer{auto: true, latest: stored(1, 0x100, 0), stored: stored(1, 0x200, 0)}
-	p.latest.Mark = kafka.Mark{Timeline: 1, Writes: 1}
-	p.stored.Mark = kafka.Mark{Timeline: 1, Writes: 2}
+	p.latest.Mark = sink.Mark{Timeline: 1, Writes: 1}
+	p.stored.Mark = sink.Mark{Timeline: 1, Writes: 2}
 	r := startWith(t, exactlyOnce(Config{}), p, opening{at(0x100), s})
 	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 30*time.Second, time.Millisecond)
 	require.Equal(t, []string{"b"}, r.producer.produced())
@@ -274,7 +274,7 @@ func TestComparesBeforeAndAfterBegin(t *testing.T) {
 
 // TestNoRightToLook: without the right to the group nothing is known, and it begins.
 func TestNoRightToLook(t *testing.T) {
-	r := startWith(t, Config{}, &fakeProducer{auto: true, looks: kafka.ErrNotAllowed},
+	r := startWith(t, Config{}, &fakeProducer{auto: true, looks: sink.ErrNotAllowed},
 		opening{at(50), newStream(begin(100), row("a"), commit(150))})
 	require.Eventually(t, func() bool { return r.confirmed() == 150 }, 30*time.Second, time.Millisecond)
 	r.stop()
@@ -284,7 +284,7 @@ func TestNoRightToLook(t *testing.T) {
 // Asked to stop when another instance publishes: there is nothing left to wait for.
 func TestTenureStopsWhenFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := startWith(t, Config{}, &fakeProducer{drain: kafka.ErrFenced},
+		g := startWith(t, Config{}, &fakeProducer{drain: sink.ErrFenced},
 			opening{at(50), newStream(begin(100), row("a"), commit(150))})
 		synctest.Wait()
 		g.stop()

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/traces"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -26,11 +27,13 @@ func TestNewNeedsItsParts(t *testing.T) {
 	r, err := outbox.New(outbox.Config{Columns: outbox.DefaultColumns(), Topic: outbox.DefaultTopic})
 	require.NoError(t, err)
 	whole := func() Config {
-		cfg := Config{Router: r, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Logger: zap.NewNop()}
-		cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
-		return cfg
+		return Config{
+			Sink: (&fakeProducer{}).open, Router: r, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+			Logger: zap.NewNop(),
+		}
 	}
 	for name, without := range map[string]func(*Config){
+		"Sink":    func(c *Config) { c.Sink = nil },
 		"Router":  func(c *Config) { c.Router = nil },
 		"Metrics": func(c *Config) { c.Metrics = nil },
 		"Logger":  func(c *Config) { c.Logger = nil },
@@ -42,15 +45,13 @@ func TestNewNeedsItsParts(t *testing.T) {
 	}
 	c, err := New(whole())
 	require.NoError(t, err)
-	require.NotNil(t, c.keeper)
 	require.Equal(t, []any{WarnOfChange, 100_000, int64(32 << 20), 15 * time.Second, 8 * time.Second}, []any{
 		c.cfg.OnChange, c.cfg.WindowRecords, c.cfg.WindowBytes, c.cfg.Stall, c.cfg.DrainLimit,
 	}, "the defaults")
 	cfg := whole()
-	cfg.Kafka.Transactions = &kafka.Transactions{}
-	c, err = New(cfg)
-	require.NoError(t, err)
-	require.Nil(t, c.keeper, "the transactions keep what is to be known")
+	cfg.Sink = func(sink.Callbacks) (sink.Producer, error) { return nil, errors.New("no such codec") }
+	_, err = New(cfg)
+	require.EqualError(t, err, "no such codec")
 }
 
 // A series of fruitless streams is as old as the first of them, not as a series before.
@@ -164,7 +165,7 @@ func TestBeginWithoutAPosition(t *testing.T) {
 func TestWhyFencingWaits(t *testing.T) {
 	c, p := idle(t, Config{})
 	require.Equal(t, "waiting for Kafka to hand over the transactional id", c.fencingReason())
-	p.trouble = []kafka.Trouble{{Object: "broker 1", Sentence: "is away"}}
+	p.trouble = []sink.Trouble{{Object: "broker 1", Sentence: "is away"}}
 	require.Equal(t, "waiting for Kafka to hand over the transactional id: broker 1: is away", c.fencingReason())
 }
 
@@ -247,13 +248,13 @@ func TestPositionOfARefusedRecord(t *testing.T) {
 	require.NoError(t, err)
 	header := []router.Header{{Key: "position", Value: []byte("p")}}
 	for name, test := range map[string]struct {
-		refusal kafka.Refusal
+		refusal sink.Refusal
 		want    string
 	}{
-		"header and transaction": {kafka.Refusal{Ticket: ticket, Headers: header}, "p"},
-		"header alone":           {kafka.Refusal{Ticket: 1 << 60, Headers: header}, "p"},
-		"transaction alone":      {kafka.Refusal{Ticket: ticket}, "0000000000000100"},
-		"neither":                {kafka.Refusal{Ticket: 1 << 60}, ""},
+		"header and transaction": {sink.Refusal{Ticket: ticket, Headers: header}, "p"},
+		"header alone":           {sink.Refusal{Ticket: 1 << 60, Headers: header}, "p"},
+		"transaction alone":      {sink.Refusal{Ticket: ticket}, "0000000000000100"},
+		"neither":                {sink.Refusal{Ticket: 1 << 60}, ""},
 	} {
 		require.Equal(t, test.want, string(c.caseOfRecord(test.refusal, test.refusal.Record()).Position), name)
 	}
@@ -271,7 +272,7 @@ func TestFightsAreForgotten(t *testing.T) {
 // A batch's tags belong to events of several transactions, and the first offset of a partition is 0.
 func TestSpansOfABatch(t *testing.T) {
 	first, second := &traces.Span{Committed: time.Unix(1, 0)}, &traces.Span{Committed: time.Unix(2, 0)}
-	tags := []kafka.Tag{{Record: 0, Tag: "another's"}, {Record: 1, Tag: first}, {Record: 2, Tag: second}}
+	tags := []sink.Tag{{Record: 0, Tag: "another's"}, {Record: 1, Tag: first}, {Record: 2, Tag: second}}
 	require.Same(t, first, spanOf(tags, time.Unix(1, 0)))
 	require.Same(t, second, spanOf(tags, time.Unix(2, 0)))
 	require.Nil(t, spanOf(tags, time.Unix(3, 0)))
@@ -279,7 +280,7 @@ func TestSpansOfABatch(t *testing.T) {
 	c, _ := idle(t, Config{Traces: recorderTo(t, "http://127.0.0.1:1/v1/traces", 1, 0)})
 	for base, want := range map[int64]int64{0: 2, 7: 9, -1: -5} {
 		second.Offset = -5
-		c.endSpans(&kafka.Delivery{BaseOffset: base, Tags: tags}, time.Now())
+		c.endSpans(&sink.Delivery{BaseOffset: base, Tags: tags}, time.Now())
 		require.Equal(t, want, second.Offset, base)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 )
 
@@ -33,7 +33,7 @@ func TestProgressOfTheOldestTransaction(t *testing.T) {
 					time.Sleep(4 * time.Second)
 					ready, why := g.Ready()
 					require.True(t, ready, why)
-					g.producer.acked(kafka.Delivery{Topic: "order.events", Tickets: []uint64{ticket}, Bytes: 1})
+					g.producer.acked(sink.Delivery{Topic: "order.events", Tickets: []uint64{ticket}, Bytes: 1})
 				}
 				g.stop()
 				require.NoError(t, <-g.done)
@@ -46,7 +46,7 @@ func TestProgressOfTheOldestTransaction(t *testing.T) {
 func TestProgressSaysWhenItStalls(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	c, p := idle(t, Config{Logger: zap.New(core), Stall: 5 * time.Second})
-	p.trouble = []kafka.Trouble{{Object: "broker 1", Sentence: "is away"}, {Object: "broker 2", Sentence: "too"}}
+	p.trouble = []sink.Trouble{{Object: "broker 1", Sentence: "is away"}, {Object: "broker 2", Sentence: "too"}}
 	stalled := false
 	for _, step := range []struct {
 		age  time.Duration
@@ -90,7 +90,7 @@ func TestReadyAtTheLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStream(begin(100), row("a"), commit(150))
-				p := &fakeProducer{auto: true, trouble: []kafka.Trouble{{Object: "broker 1", Sentence: "is away"}}}
+				p := &fakeProducer{auto: true, trouble: []sink.Trouble{{Object: "broker 1", Sentence: "is away"}}}
 				g := startWith(t, Config{Stall: stall}, p, opening{at(50), s})
 				time.Sleep(100 * time.Millisecond)
 				synctest.Wait()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -59,9 +59,9 @@ func (r *reader) consume(s stream) error {
 		defer g.Follow(0)
 	}
 	switch err := r.relay(s); {
-	case errors.Is(err, kafka.ErrFenced):
+	case errors.Is(err, sink.ErrFenced):
 		return r.fencedOff(s)
-	case errors.Is(err, kafka.ErrSessionOver):
+	case errors.Is(err, sink.ErrSessionOver):
 		return r.beginAgain(err)
 	case errors.Is(err, errBroken):
 		_, err = s.Receive()
@@ -269,8 +269,8 @@ func (r *reader) produce(row outboxRow, bad error) error {
 	return nil
 }
 
-func (r *reader) kafkaPosition(pos offsets.Position) kafka.Position {
-	at := kafka.Position{Timeline: r.timeline, Position: pos}
+func (r *reader) kafkaPosition(pos offsets.Position) sink.Position {
+	at := sink.Position{Timeline: r.timeline, Position: pos}
 	if !r.snapshot {
 		at.XID, at.Time = r.xid, r.commitTime
 	}

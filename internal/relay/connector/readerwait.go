@@ -76,7 +76,7 @@ func (r *reader) awaitKafka() error {
 	case <-r.c.moved:
 	case <-time.After(patience):
 		// The records of a transaction of Kafka are acknowledged together, so that more of them could only wait.
-		r.overdue = r.c.cfg.Kafka.Transactions == nil
+		r.overdue = !r.c.cfg.ExactlyOnce
 	case <-r.c.stopping:
 		return errStopping
 	case <-r.c.life.Done():

@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -27,7 +27,7 @@ import (
 type expected struct {
 	pending bool
 	seen    bool // the transaction, or the slot is past it
-	at      kafka.Position
+	at      sink.Position
 	upTo    lsn.LSN // nothing but the transaction lies between it and here
 }
 
@@ -42,7 +42,7 @@ func (c *Connector) from() lsn.LSN {
 
 // expectStored is for a position that Kafka has stored. One that an earlier version stored, or the initial snapshot,
 // has no transaction to show.
-func (r *reader) expectStored(stored kafka.Position) {
+func (r *reader) expectStored(stored sink.Position) {
 	r.expected = expected{pending: stored.XID != 0, at: stored, upTo: stored.Commit}
 }
 
@@ -51,7 +51,7 @@ func (r *reader) expectLast(id replication.Identity) {
 	if commit, at := r.tracker.Last(); !r.expected.pending || r.expected.at.Commit < commit {
 		r.expected = expected{
 			pending: true, upTo: r.tracker.Confirmed(),
-			at: kafka.Position{Position: offsets.Position{Commit: commit}, Time: at},
+			at: sink.Position{Position: offsets.Position{Commit: commit}, Time: at},
 		}
 	}
 	r.expected.seen = r.expected.at.Commit < id.ConfirmedFlush // each stream shows it again, or begins past it

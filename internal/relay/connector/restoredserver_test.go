@@ -12,14 +12,14 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // shown is a stored position with the transaction that is there.
-func shown(commit uint64, index uint32) *kafka.Stored {
+func shown(commit uint64, index uint32) *sink.Stored {
 	s := stored(1, walAt(commit), index)
 	s.XID, s.Time = uint32(commit), committed(commit)
 	return s
@@ -211,8 +211,8 @@ func TestStreamShowsThatNothingWasThere(t *testing.T) {
 
 // The bounds of what a stream has to show: a commit record may lie where the record before it ends.
 func TestExpectationsAtTheirBounds(t *testing.T) {
-	position := func(commit uint64) kafka.Position {
-		return kafka.Position{Position: offsets.Position{Commit: walAt(commit)}, XID: 7}
+	position := func(commit uint64) sink.Position {
+		return sink.Position{Position: offsets.Position{Commit: walAt(commit)}, XID: 7}
 	}
 	c, _ := idle(t, Config{})
 	r := &c.reader

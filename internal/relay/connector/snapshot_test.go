@@ -16,7 +16,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 )
@@ -167,11 +167,11 @@ func TestExistingRowsOverBrokenConnections(t *testing.T) {
 func TestExistingRowsThatKafkaHasAreNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newList(5)
-		p := &fakeProducer{auto: true, stored: &kafka.Stored{Position: kafka.Position{
+		p := &fakeProducer{auto: true, stored: &sink.Stored{Position: sink.Position{
 			Timeline: 1,
 			Position: offsets.Position{Commit: 0x4f, Index: 3},
 		}, SystemID: "1"}}
-		g := startWith(t, Config{Snapshot: l.open, Kafka: kafka.Config{Transactions: &kafka.Transactions{}}}, p,
+		g := startWith(t, Config{Snapshot: l.open, ExactlyOnce: true}, p,
 			opening{at(0x50), newStream(begin(0x100), row("a"), commit(0x150))})
 		synctest.Wait()
 		require.Equal(t, []string{"s4", "s5", "a"}, g.producer.produced())

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/standbys"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -66,7 +66,7 @@ func TestAFencedInstanceStopsWaitingForStandbys(t *testing.T) {
 		r := start(t, Config{Standbys: shut()}, true, opening{replication.Identity{ConfirmedFlush: 0x90}, first},
 			opening{replication.Identity{ConfirmedFlush: 0x90}, second})
 		time.Sleep(time.Second)
-		r.onSessionEnd(kafka.ErrFenced)
+		r.onSessionEnd(sink.ErrFenced)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, stream(second), r.currentStream())

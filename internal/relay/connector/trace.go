@@ -6,7 +6,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/traces"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -37,7 +37,7 @@ func traceparent(headers []router.Header) []byte {
 }
 
 // endSpans ends the spans of an acknowledged batch.
-func (c *Connector) endSpans(d *kafka.Delivery, now time.Time) {
+func (c *Connector) endSpans(d *sink.Delivery, now time.Time) {
 	for _, t := range d.Tags {
 		s, ok := t.Tag.(*traces.Span)
 		if !ok {
@@ -52,7 +52,7 @@ func (c *Connector) endSpans(d *kafka.Delivery, now time.Time) {
 }
 
 // spanOf is the span of an event of the transaction with that commit time, nil if none of the batch's is.
-func spanOf(tags []kafka.Tag, commitTime time.Time) *traces.Span {
+func spanOf(tags []sink.Tag, commitTime time.Time) *traces.Span {
 	for _, t := range tags {
 		if s, ok := t.Tag.(*traces.Span); ok && s.Committed.Equal(commitTime) {
 			return s

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/router/outbox"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -19,10 +17,11 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/traces"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/router/outbox"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/collector"
 )
 
@@ -154,17 +153,17 @@ type discard struct {
 	fakeProducer
 	tickets []uint64
 	bytes   int64
-	tags    []kafka.Tag
-	ack     func(kafka.Delivery)
+	tags    []sink.Tag
+	ack     func(sink.Delivery)
 }
 
-func (d *discard) ProduceAt(_ context.Context, rec *router.Record, ticket uint64, _ kafka.Position) error {
+func (d *discard) ProduceAt(_ context.Context, rec *router.Record, ticket uint64, _ sink.Position) error {
 	if rec.Tag != nil {
-		d.tags = append(d.tags, kafka.Tag{Record: int32(len(d.tickets)), Tag: rec.Tag})
+		d.tags = append(d.tags, sink.Tag{Record: int32(len(d.tickets)), Tag: rec.Tag})
 	}
 	d.tickets, d.bytes = append(d.tickets, ticket), d.bytes+int64(rec.Size())
 	if len(d.tickets) == 500 {
-		d.ack(kafka.Delivery{Topic: rec.Topic, Tickets: d.tickets, Bytes: d.bytes, Tags: d.tags, BaseOffset: 1})
+		d.ack(sink.Delivery{Topic: rec.Topic, Tickets: d.tickets, Bytes: d.bytes, Tags: d.tags, BaseOffset: 1})
 		d.tickets, d.bytes, d.tags = d.tickets[:0], 0, d.tags[:0]
 	}
 	return nil
@@ -195,7 +194,7 @@ func benchmarkRows(b *testing.B, headers string, sample float64, limit int) {
 	r, err := outbox.New(outbox.Config{Columns: outbox.DefaultColumns(), Topic: outbox.DefaultTopic})
 	require.NoError(b, err)
 	cfg := Config{Router: r, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Logger: zap.NewNop()}
-	cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
+	cfg.Sink = func(cb sink.Callbacks) (sink.Producer, error) { return &discard{ack: cb.Acked}, nil }
 	if sample >= 0 {
 		to := collector.HTTP(b)
 		cfg.Traces = recorderTo(b, to.URL+"/v1/traces", sample, limit)
@@ -210,7 +209,6 @@ func benchmarkRows(b *testing.B, headers string, sample float64, limit int) {
 	}
 	c, err := New(cfg)
 	require.NoError(b, err)
-	c.producer = &discard{ack: c.acked}
 	c.life = context.Background()
 	t := offsets.NewTracker(1)
 	c.tracker.Store(t)

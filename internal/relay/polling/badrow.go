@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -49,7 +49,7 @@ func (w *worker) applyPolicy(a attempt, err error) (taken bool, _ error) {
 }
 
 // notTaken applies it to a record that its topic cannot take.
-func (w *worker) notTaken(a attempt, rec *router.Record, refused *kafka.RefusedError) (taken bool, _ error) {
+func (w *worker) notTaken(a attempt, rec *router.Record, refused *sink.RefusedError) (taken bool, _ error) {
 	bad := badrow.OfRecord(rec, refused)
 	return w.divert(a, bad, badrow.Remedy(refused, "the lane continues"), &deadletter.Case{
 		Reason: bad.Reason, Detail: bad.Cause, Record: rec, Bytes: refused.Bytes, Limit: refused.Limit,
@@ -98,7 +98,7 @@ func (w *worker) apply(policy relay.Policy, a attempt, bad badrow.Row, next stri
 func (w *worker) deadLetter(a attempt, letter *router.Record, bad badrow.Row, next string) (taken bool, err error) {
 	for {
 		err := w.offer(a, letter)
-		var refused *kafka.RefusedError
+		var refused *sink.RefusedError
 		switch {
 		case err == nil:
 			w.r.badRows.Sent(bad, letter)

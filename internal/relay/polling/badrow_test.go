@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -74,7 +74,7 @@ func TestRelayRecordTooLargeForTopic(t *testing.T) {
 	x := b.start()
 	x.fake.refusing(func(r *router.Record) error {
 		if string(r.Key) == "k" {
-			return &kafka.RefusedError{Topic: r.Topic, Bytes: 2000, Limit: 1000, Reason: kafka.TooLarge}
+			return &sink.RefusedError{Topic: r.Topic, Bytes: 2000, Limit: 1000, Reason: sink.TooLarge}
 		}
 		return nil
 	})

@@ -19,8 +19,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/outbox"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	preset "github.com/cdc-outbox/cdc-outbox/router/outbox"
@@ -109,14 +108,16 @@ type sent struct {
 
 // fakeProducer keeps what it is given. It acknowledges at once unless it is held.
 type fakeProducer struct {
-	acked func(kafka.Delivery)
+	sink.Producer
+
+	acked func(sink.Delivery)
 
 	mu      sync.Mutex
 	all     []sent
 	pending []sent
 	held    bool
 	blocked bool // as at a missing topic
-	grown   []kafka.Growth
+	grown   []sink.Growth
 	refuse  func(*router.Record) error
 	more    chan struct{}
 
@@ -142,11 +143,11 @@ func (f *fakeProducer) deliver() {
 	}
 	f.mu.Unlock()
 	for _, s := range now {
-		f.acked(kafka.Delivery{Topic: s.topic, Tickets: []uint64{s.ticket}, Bytes: int64(s.size)})
+		f.acked(sink.Delivery{Topic: s.topic, Tickets: []uint64{s.ticket}, Bytes: int64(s.size)})
 	}
 }
 
-func (f *fakeProducer) Produce(ctx context.Context, rec *router.Record, ticket uint64) error {
+func (f *fakeProducer) ProduceAt(ctx context.Context, rec *router.Record, ticket uint64, _ sink.Position) error {
 	f.mu.Lock()
 	blocked := f.blocked
 	f.mu.Unlock()
@@ -181,7 +182,7 @@ func (f *fakeProducer) Flush() {
 }
 
 // Abandon gives up what is pending, and keeps it from being acknowledged.
-func (f *fakeProducer) Abandon() (dropped kafka.Dropped) {
+func (f *fakeProducer) Abandon() (dropped sink.Dropped) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.pending {
@@ -196,9 +197,9 @@ func (f *fakeProducer) Drain(context.Context) error { return nil }
 
 func (f *fakeProducer) Refresh() { f.refreshed.Add(1) }
 
-func (f *fakeProducer) Grown() []kafka.Growth { return f.grown }
+func (f *fakeProducer) Grown() []sink.Growth { return f.grown }
 
-func (f *fakeProducer) Trouble() []kafka.Trouble { return nil }
+func (f *fakeProducer) Trouble() []sink.Trouble { return nil }
 
 func (f *fakeProducer) hold(on bool) {
 	f.mu.Lock()
@@ -249,7 +250,6 @@ func (b *bed) prepare(change ...func(*Config)) *relaying {
 	core, logs := observer.New(zap.DebugLevel)
 	cfg := Config{
 		DSN: func() (string, error) { return b.db.DSN, nil }, Tables: []identifier.Table{theTable}, Columns: columns(),
-		Kafka: kafka.Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}},
 		NewRouter: func() (router.Router, error) {
 			return preset.New(preset.Config{Columns: preset.DefaultColumns(), Topic: preset.DefaultTopic})
 		},
@@ -263,10 +263,10 @@ func (b *bed) prepare(change ...func(*Config)) *relaying {
 	for _, f := range change {
 		f(&cfg)
 	}
+	fake := &fakeProducer{more: make(chan struct{}, 1)}
+	cfg.Sink = func(c sink.Callbacks) (sink.Producer, error) { fake.acked = c.Acked; return fake, nil }
 	r, err := New(cfg)
 	require.NoError(b, err)
-	fake := &fakeProducer{acked: r.acked, more: make(chan struct{}, 1)}
-	r.producer = fake
 	r.again = 100 * time.Millisecond // a row that was corrected is soon found
 	return &relaying{bed: b, r: r, fake: fake, logs: logs}
 }

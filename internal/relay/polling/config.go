@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -39,7 +39,7 @@ type Config struct {
 	Columns Columns
 	After   After // default Mark
 
-	Kafka       kafka.Config                  // Acked and Refused are set by the relay
+	Sink        sink.Open                     // its producer has no owner
 	NewRouter   func() (router.Router, error) // one for each worker
 	Policies    relay.Policies                // for bad rows: a halted row blocks its lane only
 	DeadLetters deadletter.Builder

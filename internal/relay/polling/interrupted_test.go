@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // interrupt lets an event happen while rows are with the producer, and waits until all of them are published.
@@ -44,7 +44,7 @@ func TestRelayOutlivesTheSessionWithKafka(t *testing.T) {
 	b := newBed(t)
 	x := b.start()
 	for range 3 {
-		x.interrupt(func() { x.r.sessionOver(fmt.Errorf("%w: topic", kafka.ErrSessionOver)) })
+		x.interrupt(func() { x.r.sessionOver(fmt.Errorf("%w: topic", sink.ErrSessionOver)) })
 	}
 	require.NoError(t, x.finish())
 	require.Positive(t, ordered(t, x.fake.sent()), "repeats")

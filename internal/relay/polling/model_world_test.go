@@ -19,7 +19,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -67,6 +67,8 @@ func (w *world) pass() {
 
 // process is a relay with its workers.
 type process struct {
+	sink.Producer
+
 	*Relay
 	world   *world
 	actors  []*actor
@@ -175,7 +177,7 @@ func (oneRouter) Route(_ *pgoutput.Relation, row pgoutput.Tuple, _ router.Source
 }
 
 // Produce implements producer.
-func (p *process) Produce(_ context.Context, rec *router.Record, ticket uint64) error {
+func (p *process) ProduceAt(_ context.Context, rec *router.Record, ticket uint64, _ sink.Position) error {
 	p.world.pass()
 	var f inFlight
 	if _, err := fmt.Sscanf(string(rec.Value), "%d/%d", &f.seq, &f.number); err != nil {
@@ -184,18 +186,18 @@ func (p *process) Produce(_ context.Context, rec *router.Record, ticket uint64) 
 	f.ticket, f.size = ticket, rec.Size()
 	p.pending = append(p.pending, f)
 	if p.world.mutant.acksEarly {
-		p.acked(kafka.Delivery{Topic: "t", Tickets: []uint64{ticket}, Bytes: int64(f.size)})
+		p.acked(sink.Delivery{Topic: "t", Tickets: []uint64{ticket}, Bytes: int64(f.size)})
 	}
 	return nil
 }
 
 func (p *process) Run(context.Context) error   { return nil }
-func (p *process) Abandon() kafka.Dropped      { return kafka.Dropped{} }
+func (p *process) Abandon() sink.Dropped       { return sink.Dropped{} }
 func (p *process) Drain(context.Context) error { return nil }
 func (p *process) Flush()                      {}
 func (p *process) Refresh()                    {}
-func (p *process) Grown() []kafka.Growth       { return nil }
-func (p *process) Trouble() []kafka.Trouble    { return nil }
+func (p *process) Grown() []sink.Growth        { return nil }
+func (p *process) Trouble() []sink.Trouble     { return nil }
 
 // append lets the broker take the next record, and acknowledges it unless the process has ended.
 func (p *process) append() {
@@ -203,7 +205,7 @@ func (p *process) append() {
 	p.pending = p.pending[1:]
 	p.world.log = append(p.world.log, next.version)
 	if !p.crashed && !p.world.mutant.acksEarly {
-		p.acked(kafka.Delivery{Topic: "t", Tickets: []uint64{next.ticket}, Bytes: int64(next.size)})
+		p.acked(sink.Delivery{Topic: "t", Tickets: []uint64{next.ticket}, Bytes: int64(next.size)})
 	}
 	synctest.Wait()
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -43,7 +43,7 @@ func (w *worker) publish(a attempt) (taken bool, err error) {
 		return w.applyPolicy(a, err)
 	}
 	err = w.offer(a, rec)
-	var refused *kafka.RefusedError
+	var refused *sink.RefusedError
 	switch {
 	case err == nil:
 		return true, nil
@@ -70,7 +70,7 @@ func (w *worker) offer(a attempt, rec *router.Record) error {
 	}
 	w.batch.rows[a.row].at = rec.Timestamp
 	w.batch.fly(a.row)
-	err := w.r.producer.Produce(a.limit, rec, w.ticket|uint64(a.row))
+	err := w.r.producer.ProduceAt(a.limit, rec, w.ticket|uint64(a.row), sink.Position{})
 	if err != nil {
 		w.batch.land(a.row)
 		w.r.window.Release(1, int64(size))

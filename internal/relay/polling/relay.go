@@ -16,22 +16,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
-
-// producer is the relay's view of a kafka.Producer.
-type producer interface {
-	Run(ctx context.Context) error
-	Produce(ctx context.Context, rec *router.Record, ticket uint64) error
-	Flush()
-	Abandon() kafka.Dropped
-	Drain(ctx context.Context) error
-	Trouble() []kafka.Trouble
-	Grown() []kafka.Growth
-	Refresh()
-}
 
 // source is one outbox table.
 type source struct {
@@ -50,7 +37,7 @@ type source struct {
 type Relay struct {
 	cfg      Config
 	log      *zap.Logger
-	producer producer
+	producer sink.Producer
 	window   *offsets.Window
 	sources  []*source
 	workers  []*worker
@@ -79,8 +66,9 @@ type Relay struct {
 
 // New checks the configuration and builds the relay. It connects to nothing.
 func New(cfg Config) (*Relay, error) {
-	if cfg.NewRouter == nil || cfg.DSN == nil || cfg.Metrics == nil || cfg.Logger == nil || len(cfg.Tables) == 0 {
-		return nil, errors.New("polling: DSN, Tables, NewRouter, Metrics and Logger are required")
+	if cfg.Sink == nil || cfg.NewRouter == nil || cfg.DSN == nil || cfg.Metrics == nil || cfg.Logger == nil ||
+		len(cfg.Tables) == 0 {
+		return nil, errors.New("polling: Sink, DSN, Tables, NewRouter, Metrics and Logger are required")
 	}
 	cfg.setDefaults()
 	r := &Relay{
@@ -105,9 +93,7 @@ func New(cfg Config) (*Relay, error) {
 		}
 		r.workers = append(r.workers, newWorker(r, i, route))
 	}
-	kc := cfg.Kafka
-	kc.Acked, kc.Refused, kc.Ended = r.acked, r.refused, r.sessionOver
-	p, err := kafka.New(kc)
+	p, err := cfg.Sink(sink.Callbacks{Acked: r.acked, Refused: r.refused, Ended: r.sessionOver})
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +223,7 @@ func (r *Relay) isStopping() bool {
 const ticketBits = 32
 
 // acked takes one acknowledged batch. The producer calls it from one goroutine.
-func (r *Relay) acked(d kafka.Delivery) {
+func (r *Relay) acked(d sink.Delivery) {
 	now := time.Now().UnixMilli()
 	for _, ticket := range d.Tickets {
 		at := r.workers[ticket>>ticketBits].batch.ack(int(uint32(ticket)))

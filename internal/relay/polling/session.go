@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // workSessions runs the workers for one session with Kafka after the other.
@@ -29,7 +29,7 @@ func (r *Relay) workSessions(ctx context.Context) error {
 		err := workers.Wait()
 		why := context.Cause(session)
 		end(nil)
-		if !errors.Is(why, kafka.ErrSessionOver) || ctx.Err() != nil || r.isStopping() {
+		if !errors.Is(why, sink.ErrSessionOver) || ctx.Err() != nil || r.isStopping() {
 			return err
 		}
 		r.log.Warn("the session with Kafka is over; what it had not acknowledged is read again", zap.Error(why))

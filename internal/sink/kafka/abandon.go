@@ -7,13 +7,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
-
-// Dropped counts the records that Abandon gave up.
-type Dropped struct {
-	Records int
-	Bytes   int64 // sum of Record.Size(), to be given back to the window
-}
 
 // errAbandoned ends a connection that carries requests whose records were given up.
 var errAbandoned = errors.New("what was sent is given up")
@@ -24,13 +19,13 @@ var errAbandoned = errors.New("what was sent is given up")
 // follow before the next Produce; batches under its epoch keep older ones out.
 //
 // It waits for the end of a request to the coordinator, but for no answer. No Produce may be running.
-func (p *Producer) Abandon() Dropped {
+func (p *Producer) Abandon() sink.Dropped {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over || !p.started {
-		return Dropped{}
+		return sink.Dropped{}
 	}
-	p.dropped = Dropped{}
+	p.dropped = sink.Dropped{}
 	o := p.own
 	if o == nil {
 		p.forget()
@@ -113,11 +108,11 @@ func (p *Producer) clear(part *partition) {
 	part.seal()
 	dropped := &p.dropped
 	for _, b := range part.inflight {
-		dropped.count(b)
+		count(dropped, b)
 	}
 	for _, batches := range [][]*batch{part.queued, part.held} {
 		for _, b := range batches {
-			dropped.count(b)
+			count(dropped, b)
 			b.free()
 		}
 		clear(batches)
@@ -133,16 +128,16 @@ func (p *Producer) clear(part *partition) {
 	part.trouble.resolve(&p.troubles)
 }
 
-func (d *Dropped) count(b *batch) {
+func count(d *sink.Dropped, b *batch) {
 	d.Records += int(b.records)
 	d.Bytes += b.window
 }
 
 // clear forgets the transactions. The coordinator aborts the open transaction at the next Begin.
-func (x *transactions) clear(dropped *Dropped) {
+func (x *transactions) clear(dropped *sink.Dropped) {
 	for _, t := range []*transaction{x.live, x.filling} {
 		for _, b := range t.dropped {
-			dropped.count(b)
+			count(dropped, b)
 		}
 		t.dropped = nil
 	}

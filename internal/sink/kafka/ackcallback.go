@@ -1,5 +1,7 @@
 package kafka
 
+import "github.com/cdc-outbox/cdc-outbox/internal/sink"
+
 // complete hands an acknowledged batch to the goroutine that calls Acked.
 func (p *Producer) complete(b *batch) {
 	p.metrics.batchBytes.Observe(float64(b.size()))
@@ -35,7 +37,7 @@ func (p *Producer) deliver(quit <-chan struct{}) {
 		}
 		records := uint64(0)
 		for i, b := range batches {
-			p.cfg.Acked(Delivery{
+			p.cfg.Acked(sink.Delivery{
 				Topic: b.part.topic.name, Partition: b.part.index, Tickets: b.tickets, Bytes: b.window,
 				Tags: b.tags, BaseOffset: b.baseOffset,
 			})

@@ -1,6 +1,10 @@
 package kafka
 
-import "context"
+import (
+	"context"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+)
 
 // await gives up the lock until something has changed. It fails as soon as the session is over, for nothing that is
 // waited for will happen then.
@@ -35,7 +39,7 @@ func (p *Producer) ending() error {
 	if p.fatal != nil {
 		return p.fatal
 	}
-	return ErrStopped
+	return sink.ErrStopped
 }
 
 // announce wakes every caller of await.

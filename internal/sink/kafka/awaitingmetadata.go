@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -27,7 +28,7 @@ const largestUnplaced = 64 << 10
 
 // noSuchPartition is why an unplaced record that names a partition is not sent.
 var noSuchPartition = wire.Verdict{
-	Code: -5, Name: "NO_SUCH_PARTITION", Action: wire.Rewind, Trouble: wire.TopicMissing,
+	Code: -5, Name: "NO_SUCH_PARTITION", Action: wire.Rewind, Trouble: sink.TopicMissing,
 }
 
 // defers reports whether the record joins the topic's unplaced queue.
@@ -39,7 +40,7 @@ func (p *Producer) defers(t *topic, rec *router.Record) bool {
 }
 
 // stow puts the record at the end of the topic's unplaced queue.
-func (p *Producer) stow(t *topic, rec *router.Record, ticket uint64, pos Position) {
+func (p *Producer) stow(t *topic, rec *router.Record, ticket uint64, pos sink.Position) {
 	u := t.unplaced
 	if u == nil {
 		u = &partition{topic: t, index: -1}

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -155,7 +156,7 @@ func TestAMissingTopicAmongOthers(t *testing.T) {
 				require.Eventually(t, acked(before), testPatience, testTick)
 				require.Eventually(t, func() bool {
 					return slices.ContainsFunc(r.Trouble(),
-						func(tr Trouble) bool { return tr.Kind == wire.TopicMissing })
+						func(tr sink.Trouble) bool { return tr.Kind == sink.TopicMissing })
 				}, testPatience, testTick)
 				if r.tx != nil {
 					require.Len(t, r.log("a", 2), 2, "the rest is not begun in Kafka")
@@ -175,19 +176,22 @@ func TestAMissingTopicAmongOthers(t *testing.T) {
 // TestUnplacedRecordOfAPartitionThatDoesNotExist: it is for the policy, and what comes after it in the topic follows.
 func TestUnplacedRecordOfAPartitionThatDoesNotExist(t *testing.T) {
 	for mode, change := range modes {
-		for name, action := range map[string]Action{"dropped": Drop, "replaced": Replace, "held": Hold} {
+		actions := map[string]sink.Action{"dropped": sink.Drop, "replaced": sink.Replace, "held": sink.Hold}
+		for name, action := range actions {
 			t.Run(mode+" "+name, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					c := newCluster(t, kfake.SeedTopics(2, "t", "dead"))
 					var mu sync.Mutex
-					var asked []Refusal
+					var asked []sink.Refusal
 					r := newRig(t, c, change, func(cfg *Config) {
-						cfg.Refused = func(q Refusal) Resolution {
+						cfg.Refused = func(q sink.Refusal) sink.Resolution {
 							mu.Lock()
 							defer mu.Unlock()
 							asked = append(asked, q)
-							return Resolution{action, &router.Record{Topic: "dead", Partition: -1, Value: q.Value}}
+							return sink.Resolution{
+								Action: action, Record: &router.Record{Topic: "dead", Partition: -1, Value: q.Value},
+							}
 						}
 					}).start()
 					g := gateMetadata(t, c)
@@ -200,7 +204,7 @@ func TestUnplacedRecordOfAPartitionThatDoesNotExist(t *testing.T) {
 					close(g.open)
 					stray, window := r.sent["t"][2], r.size("t")
 					want := slices.Delete(slices.Clone(r.sent["t"]), 2, 3)
-					if action == Hold {
+					if action == sink.Hold {
 						require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(asked) > 1 },
 							testPatience, testTick)
 						addPartitions(t, c, "t", 6)
@@ -208,7 +212,7 @@ func TestUnplacedRecordOfAPartitionThatDoesNotExist(t *testing.T) {
 					}
 					r.drain()
 					require.Equal(t, byKey(want), byKey(r.log("t", len(want))))
-					if action == Replace {
+					if action == sink.Replace {
 						require.Equal(t, []string{stray}, r.log("dead", 1))
 					}
 					r.checkTickets()
@@ -216,7 +220,7 @@ func TestUnplacedRecordOfAPartitionThatDoesNotExist(t *testing.T) {
 					require.Empty(t, r.Trouble())
 					mu.Lock()
 					defer mu.Unlock()
-					require.Equal(t, []any{"t", int32(5), stray, NoPartition, uint64(3)},
+					require.Equal(t, []any{"t", int32(5), stray, sink.NoPartition, uint64(3)},
 						[]any{
 							asked[0].Topic, asked[0].Partition, string(asked[0].Value), asked[0].Reason,
 							asked[0].Ticket,
@@ -258,9 +262,12 @@ func TestUnplacedRecordThatIsTooLarge(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, kfake.SeedTopics(1, "t"))
 				limit(t, c, "t", "2000")
-				asked := make(chan Refusal, 5)
+				asked := make(chan sink.Refusal, 5)
 				r := newRig(t, c, change, func(cfg *Config) {
-					cfg.Refused = func(q Refusal) Resolution { asked <- q; return Resolution{Action: Drop} }
+					cfg.Refused = func(q sink.Refusal) sink.Resolution {
+						asked <- q
+						return sink.Resolution{Action: sink.Drop}
+					}
 				}).start()
 				g := gateMetadata(t, c)
 				r.put("t", []byte("a"))
@@ -269,7 +276,7 @@ func TestUnplacedRecordThatIsTooLarge(t *testing.T) {
 				r.whole()
 				close(g.open)
 				r.drain()
-				require.Equal(t, TooLarge, (<-asked).Reason)
+				require.Equal(t, sink.TooLarge, (<-asked).Reason)
 				require.Equal(t, []string{"a", "b"}, r.log("t", 2))
 				r.checkTickets()
 			})
@@ -317,7 +324,7 @@ func TestUnplacedRecordsAreGivenUp(t *testing.T) {
 				r.whole()
 				require.Eventually(t, func() bool { return len(r.Trouble()) == 1 }, testPatience, testTick)
 				dropped := r.Abandon()
-				require.Equal(t, Dropped{Records: 2, Bytes: r.size("missing")}, dropped)
+				require.Equal(t, sink.Dropped{Records: 2, Bytes: r.size("missing")}, dropped)
 				r.begin()
 				r.ticket, r.sent = 0, map[string][]string{}
 				r.take("t", "k", -1)

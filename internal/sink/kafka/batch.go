@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"iter"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -46,11 +47,11 @@ type batch struct {
 	full [][]byte     // the chunks before tail
 	made int64        // when its first record was taken, in milliseconds; see freshen
 
-	baseOffset int64   // -1 while it is not known
-	order      uint64  // in its request
-	tags       []Tag   // of the few records that have one
-	words      string  // of the broker about an error in its last answer, empty for none
-	named      []int32 // while unplaced: the partitions that the records name, -1 for none
+	baseOffset int64      // -1 while it is not known
+	order      uint64     // in its request
+	tags       []sink.Tag // of the few records that have one
+	words      string     // of the broker about an error in its last answer, empty for none
+	named      []int32    // while unplaced: the partitions that the records name, -1 for none
 
 	header  [wire.HeaderSize]byte
 	stamped bool // header is valid for identity, sequence and codec
@@ -118,7 +119,7 @@ func (b *batch) append(rec *router.Record, ticket uint64, limit int) int {
 	}
 	b.tail = appendBody(b.tail, rec)
 	if rec.Tag != nil {
-		b.tags = append(b.tags, Tag{b.records - 1, rec.Tag})
+		b.tags = append(b.tags, sink.Tag{Record: b.records - 1, Tag: rec.Tag})
 	}
 	b.window += int64(rec.Size())
 	return n

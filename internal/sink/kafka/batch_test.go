@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -236,9 +237,9 @@ func TestHalves(t *testing.T) {
 			require.Equal(t, b.records, left.records+right.records)
 			require.Equal(t, b.window, left.window+right.window)
 			require.Equal(t, b.tickets, append(append([]uint64{}, left.tickets...), right.tickets...))
-			tagged := append([]Tag{}, left.tags...)
+			tagged := append([]sink.Tag{}, left.tags...)
 			for _, tag := range right.tags {
-				tagged = append(tagged, Tag{tag.Record + left.records, tag.Tag})
+				tagged = append(tagged, sink.Tag{Record: tag.Record + left.records, Tag: tag.Tag})
 			}
 			require.Equal(t, b.tags, tagged)
 			require.NotEmpty(t, left.tags)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -48,7 +49,7 @@ func (p *Producer) split(part *partition, cause wire.Verdict) {
 	part.queued = slices.Replace(part.queued, 0, 1, left, right)
 	whole.free()
 
-	if cause.Trouble != wire.RecordTooLarge {
+	if cause.Trouble != sink.RecordTooLarge {
 		return
 	}
 	// The limit has changed or could not be read: ask again, and until then seal below the refused size.
@@ -102,7 +103,7 @@ func (b *batch) halves() (left, right *batch, err error) {
 		if t.Record < middle {
 			left.tags = append(left.tags, t)
 		} else {
-			right.tags = append(right.tags, Tag{t.Record - middle, t.Tag})
+			right.tags = append(right.tags, sink.Tag{Record: t.Record - middle, Tag: t.Tag})
 		}
 	}
 	if b.sequenced {

@@ -6,12 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 func TestTooLarge(t *testing.T) {
@@ -62,7 +63,7 @@ func TestTooLargeAlone(t *testing.T) {
 		r.Flush()
 		require.Eventually(t, func() bool {
 			ts := r.Trouble()
-			return len(ts) == 1 && ts[0].Kind == wire.RecordTooLarge && ts[0].Object == "partition t/0"
+			return len(ts) == 1 && ts[0].Kind == sink.RecordTooLarge && ts[0].Object == "partition t/0"
 		}, testPatience, time.Millisecond)
 		require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[3] == 1 }, testPatience,
 			time.Millisecond)

@@ -5,28 +5,13 @@ import (
 	"errors"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/segmentio/kafka-go/compress"
 	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
-
-// Delivery lists the records of one batch that are in the log.
-type Delivery struct {
-	Topic     string
-	Partition int32
-	Tickets   []uint64 // one per record, in the order of Produce; valid during the call
-	Bytes     int64    // sum of Record.Size() over the batch
-
-	Tags       []Tag // of the records that have one; valid during the call
-	BaseOffset int64 // of the batch's first record, -1 where the broker did not tell
-}
-
-// Tag is the Tag of a record, which is number Record of its batch, from 0.
-type Tag struct {
-	Record int32
-	Tag    any
-}
 
 // Config configures a Producer. Only Brokers and Acked are required.
 type Config struct {
@@ -35,7 +20,7 @@ type Config struct {
 	// Acked is called from one goroutine, batch by batch, in order per partition, exactly once per record, when the
 	// records are in the log of all in-sync replicas, and their transaction, if any, is committed. It should return
 	// soon and must not call Produce or Drain.
-	Acked func(Delivery)
+	Acked func(sink.Delivery)
 
 	// Compression is none, gzip, snappy, lz4 or zstd. Default none.
 	Compression string
@@ -65,7 +50,7 @@ type Config struct {
 	// without the producer's lock from a goroutine of the producer, for one record at a time, and may take its time:
 	// only the record's partition waits, and with transactions the present one. It must not call Produce or Drain.
 	// Run waits for it. Default nil: Hold.
-	Refused func(Refusal) Resolution
+	Refused func(sink.Refusal) sink.Resolution
 
 	// Owned: nothing is sent before Begin has fenced earlier producers of its owner, and nothing more after another
 	// producer has fenced this one. Always so with Transactions. Default: no other producer is fenced, and none fences.

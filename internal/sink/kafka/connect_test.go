@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -53,7 +54,7 @@ func TestSASL(t *testing.T) {
 				}()
 				require.Eventually(t, func() bool {
 					ts := p.Trouble()
-					return len(ts) > 0 && ts[0].Kind == wire.NotAuthenticated
+					return len(ts) > 0 && ts[0].Kind == sink.NotAuthenticated
 				}, testPatience, time.Millisecond)
 				require.NotContains(t, fmt.Sprint(p.Trouble()), "wrong", "no password in what operators read")
 				password.Store(right) // rotated: seen at the next connect
@@ -70,7 +71,7 @@ func TestSASL(t *testing.T) {
 func bare(t *testing.T, cfg Config) (*Producer, *atomic.Int32) {
 	t.Helper()
 	var acked atomic.Int32
-	cfg.Acked = func(d Delivery) { acked.Add(int32(len(d.Tickets))) }
+	cfg.Acked = func(d sink.Delivery) { acked.Add(int32(len(d.Tickets))) }
 	cfg.pace = quickPace()
 	p, err := New(cfg)
 	require.NoError(t, err)
@@ -145,7 +146,7 @@ func TestTLSRefused(t *testing.T) {
 			_, err := wire.Dial(t.Context(), &cfg, c.ListenAddrs()[0])
 			var de *wire.DialError
 			require.ErrorAs(t, err, &de)
-			require.Equal(t, wire.NotAuthenticated, de.Kind)
+			require.Equal(t, sink.NotAuthenticated, de.Kind)
 			require.Contains(t, de.Remedy, test.remedy)
 		})
 	}
@@ -170,7 +171,7 @@ func TestRotatedCA(t *testing.T) {
 		_, err := wire.Dial(t.Context(), &cfg, c.ListenAddrs()[0])
 		var de *wire.DialError
 		require.ErrorAs(t, err, &de)
-		require.Equal(t, wire.NotAuthenticated, de.Kind)
+		require.Equal(t, sink.NotAuthenticated, de.Kind)
 		require.Contains(t, de.Remedy, says)
 	}
 	refused("at kafka.tls.ca")
@@ -204,7 +205,7 @@ func TestConfigErrors(t *testing.T) {
 	for _, part := range []string{"nohost", "brotli", "GSSAPI"} {
 		require.ErrorContains(t, err, part, "all at once")
 	}
-	_, err = New(Config{Acked: func(Delivery) {}})
+	_, err = New(Config{Acked: func(sink.Delivery) {}})
 	require.ErrorContains(t, err, "no broker")
 	var fe *fault.Error
 	require.True(t, errors.As(err, &fe))

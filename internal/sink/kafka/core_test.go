@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -15,7 +16,7 @@ import (
 // orders.
 func still(t *testing.T, change ...func(*Config)) *Producer {
 	t.Helper()
-	cfg := Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}}
+	cfg := Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(sink.Delivery) {}}
 	cfg.pace = defaultPace()
 	cfg.pace.backoffMin, cfg.pace.backoffMax, cfg.pace.slow = time.Second, time.Minute, 10*time.Hour
 	for _, f := range change {
@@ -185,8 +186,8 @@ func TestSendingNeedsTheRight(t *testing.T) {
 		"id 0":           {func(p *Producer) { p.id = identity{0, 0} }, true},
 		"begun":          {func(p *Producer) { p.own = &ownership{begun: true} }, true},
 		"not begun":      {func(p *Producer) { p.own = &ownership{} }, false},
-		"over":           {func(p *Producer) { p.own, p.ended = &ownership{begun: true}, ErrFenced }, false},
-		"over, no owner": {func(p *Producer) { p.ended = ErrSessionOver }, false},
+		"over":           {func(p *Producer) { p.own, p.ended = &ownership{begun: true}, sink.ErrFenced }, false},
+		"over, no owner": {func(p *Producer) { p.ended = sink.ErrSessionOver }, false},
 	} {
 		p := still(t)
 		test.set(p)

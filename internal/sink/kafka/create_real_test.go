@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/check"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
@@ -76,13 +77,13 @@ func TestRealCreateTopics(t *testing.T) {
 // TestRealCollidingName: a real controller refuses a name that differs from another topic's in "." and "_" only.
 func TestRealCollidingName(t *testing.T) {
 	c := realKafka(t, "x.y", 1)
-	asked := make(chan Refusal, 1)
+	asked := make(chan sink.Refusal, 1)
 	r := newRigAt(t, c.Addrs(), creating, func(cfg *Config) {
-		cfg.Refused = func(q Refusal) Resolution { asked <- q; return Resolution{Action: Drop} }
+		cfg.Refused = func(q sink.Refusal) sink.Resolution { asked <- q; return sink.Resolution{Action: sink.Drop} }
 	})
 	r.produce("x_y", "k")
 	r.Flush()
-	require.Equal(t, IllegalTopic, (<-asked).Reason)
+	require.Equal(t, sink.IllegalTopic, (<-asked).Reason)
 	r.drain()
 	require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, testPatience, time.Millisecond)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -59,19 +60,19 @@ func TestCreateTopics(t *testing.T) {
 func TestCreateTopicRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		code     int16
-		kind     wire.TroubleKind
+		kind     sink.TroubleKind
 		sentence string
 		remedy   string
 	}{
 		"replication": {
-			38, wire.TopicMissing, "INVALID_REPLICATION_FACTOR: only 1 broker",
+			38, sink.TopicMissing, "INVALID_REPLICATION_FACTOR: only 1 broker",
 			"kafka.topics.replication_factor",
 		},
-		"partitions": {37, wire.TopicMissing, "INVALID_PARTITIONS: only 1 broker", "kafka.topics.partitions"},
-		"config":     {40, wire.TopicMissing, "INVALID_CONFIG: only 1 broker", "kafka.topics.config"},
-		"policy":     {44, wire.TopicMissing, "POLICY_VIOLATION: only 1 broker", "create.topic.policy.class.name"},
-		"right":      {29, wire.NotAuthorized, "TOPIC_AUTHORIZATION_FAILED.", "kafka-acls.sh"},
-		"cluster":    {31, wire.NotAuthorized, "CLUSTER_AUTHORIZATION_FAILED.", "--operation Create --topic t"},
+		"partitions": {37, sink.TopicMissing, "INVALID_PARTITIONS: only 1 broker", "kafka.topics.partitions"},
+		"config":     {40, sink.TopicMissing, "INVALID_CONFIG: only 1 broker", "kafka.topics.config"},
+		"policy":     {44, sink.TopicMissing, "POLICY_VIOLATION: only 1 broker", "create.topic.policy.class.name"},
+		"right":      {29, sink.NotAuthorized, "TOPIC_AUTHORIZATION_FAILED.", "kafka-acls.sh"},
+		"cluster":    {31, sink.NotAuthorized, "CLUSTER_AUTHORIZATION_FAILED.", "--operation Create --topic t"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -145,7 +146,7 @@ func TestNeverCreatesInternalTopics(t *testing.T) {
 		go func() {
 			done <- r.Produce(ctx, &router.Record{Topic: "__consumer_offsets", Partition: -1, Value: []byte("v")}, 1)
 		}()
-		require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == wire.TopicMissing },
+		require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == sink.TopicMissing },
 			testPatience, time.Millisecond)
 		cancel()
 		require.ErrorIs(t, <-done, context.Canceled)
@@ -180,7 +181,7 @@ func TestDeletedTopicIsCreatedAgain(t *testing.T) {
 // too.
 func TestCollidingName(t *testing.T) {
 	for mode, change := range modes {
-		for _, action := range []Action{Drop, Replace, Hold} {
+		for _, action := range []sink.Action{sink.Drop, sink.Replace, sink.Hold} {
 			for name, more := range map[string]func(*Config){"": func(*Config) {}, " awaiting": awaiting} {
 				t.Run(fmt.Sprint(mode, " ", action, name), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { collide(t, action, change, more) })
@@ -190,7 +191,7 @@ func TestCollidingName(t *testing.T) {
 	}
 }
 
-func collide(t *testing.T, action Action, change ...func(*Config)) {
+func collide(t *testing.T, action sink.Action, change ...func(*Config)) {
 	c := newCluster(t, kfake.SeedTopics(1, "other", "letters"))
 	var collides atomic.Bool
 	collides.Store(true)
@@ -209,11 +210,13 @@ func collide(t *testing.T, action Action, change ...func(*Config)) {
 		}
 		return res, nil, true
 	})
-	asked := make(chan Refusal, 100)
+	asked := make(chan sink.Refusal, 100)
 	r := newRig(t, c, append(change, creating, func(cfg *Config) {
-		cfg.Refused = func(q Refusal) Resolution {
+		cfg.Refused = func(q sink.Refusal) sink.Resolution {
 			asked <- q
-			return Resolution{Action: action, Record: &router.Record{Topic: "letters", Partition: -1, Value: q.Value}}
+			return sink.Resolution{
+				Action: action, Record: &router.Record{Topic: "letters", Partition: -1, Value: q.Value},
+			}
 		}
 	})...).start()
 	refused := 0
@@ -221,9 +224,9 @@ func collide(t *testing.T, action Action, change ...func(*Config)) {
 		r.ticket++
 		rec := &router.Record{Topic: "x_y", Partition: -1, Key: []byte("k"), Value: []byte("v")}
 		err := r.give(t.Context(), rec)
-		var no *RefusedError
+		var no *sink.RefusedError
 		if errors.As(err, &no) {
-			require.Equal(t, IllegalTopic, no.Reason)
+			require.Equal(t, sink.IllegalTopic, no.Reason)
 			require.Contains(t, no.Error(), "collides with existing topics: x.y")
 			refused++
 			continue
@@ -233,10 +236,10 @@ func collide(t *testing.T, action Action, change ...func(*Config)) {
 	taken := 5 - refused
 	for i := range min(taken, 1) {
 		q := <-asked
-		require.Equal(t, IllegalTopic, q.Reason, i)
+		require.Equal(t, sink.IllegalTopic, q.Reason, i)
 		require.Equal(t, int32(-1), q.Partition)
 	}
-	if action == Hold && taken > 0 {
+	if action == sink.Hold && taken > 0 {
 		require.Eventually(t, func() bool { return len(r.Trouble()) == 1 }, testPatience, testTick)
 		trouble := r.Trouble()[0]
 		require.Equal(t, `topic "x_y"`, trouble.Object)
@@ -251,7 +254,7 @@ func collide(t *testing.T, action Action, change ...func(*Config)) {
 	r.produceAt("other", "k")
 	r.Mark()
 	require.NoError(t, r.Drain(t.Context()))
-	if action == Hold && taken > 0 {
+	if action == sink.Hold && taken > 0 {
 		require.NotNil(t, c.TopicInfo("x_y"))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -13,7 +14,7 @@ import (
 // records are produced again, in the next session. A record whose decision is forgotten is refused, and decided about,
 // once more.
 type decisions struct {
-	of    map[uint64]Resolution
+	of    map[uint64]sink.Resolution
 	bytes int // of the replacements
 	last  time.Time
 }
@@ -46,10 +47,10 @@ func fingerprint(rec *router.Record) uint64 {
 }
 
 // decide remembers the resolution about a record of the topic.
-func (t *topic) decide(rec *router.Record, r Resolution) {
+func (t *topic) decide(rec *router.Record, r sink.Resolution) {
 	d := t.decided
 	if d == nil || len(d.of) == mostDecided || d.bytes > mostDecidedBytes {
-		d = &decisions{of: map[uint64]Resolution{}}
+		d = &decisions{of: map[uint64]sink.Resolution{}}
 		t.decided = d
 	}
 	if r.Record != nil {
@@ -70,7 +71,7 @@ type taken struct {
 	rec    *router.Record
 	size   int // in the caller's window
 	ticket uint64
-	pos    Position
+	pos    sink.Position
 }
 
 // produceDecided carries out the decision about a record. It reports whether there is one.
@@ -82,7 +83,7 @@ func (p *Producer) produceDecided(ctx context.Context, t *topic, r taken) (decid
 	switch {
 	case !found:
 		return false, nil
-	case d.Action == Replace:
+	case d.Action == sink.Replace:
 		instead := *d.Record
 		instead.Tag = r.rec.Tag
 		r.rec = &instead

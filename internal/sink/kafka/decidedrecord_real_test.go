@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
@@ -42,15 +43,15 @@ var refusals = map[string]struct {
 	spoil          func(*router.Record)
 }{
 	"too large": {
-		TooLarge, "max.message.bytes", "20000", "1000000", "",
+		sink.TooLarge, "max.message.bytes", "20000", "1000000", "",
 		func(rec *router.Record) { rec.Value = append(rec.Value, noise(30_000)...) },
 	},
 	"no key": {
-		InvalidRecord, "cleanup.policy", "compact", "delete", "Compacted topic cannot accept message without key",
+		sink.InvalidRecord, "cleanup.policy", "compact", "delete", "Compacted topic cannot accept message without key",
 		func(rec *router.Record) { rec.Key = nil },
 	},
 	"future": {
-		InvalidRecord, "message.timestamp.after.max.ms", "3600000", "9000000000000000000", "Timestamp",
+		sink.InvalidRecord, "message.timestamp.after.max.ms", "3600000", "9000000000000000000", "Timestamp",
 		func(rec *router.Record) { rec.Timestamp += 7200_000 },
 	},
 }
@@ -63,13 +64,13 @@ func TestRealRefused(t *testing.T) {
 	for mode, change := range modes {
 		for _, compression := range []string{"none", "zstd"} {
 			for cause, of := range refusals {
-				if compression != "none" && of.reason != TooLarge {
+				if compression != "none" && of.reason != sink.TooLarge {
 					continue // sizes are what it changes
 				}
 				if cause == "future" && kafka.Older("3.6") {
 					continue // which has no such limit
 				}
-				for _, action := range []Action{Hold, Drop, Replace} {
+				for _, action := range []sink.Action{sink.Hold, sink.Drop, sink.Replace} {
 					n++
 					topic := fmt.Sprint("t", n)
 					t.Run(fmt.Sprintf("%s %s %s %d", mode, compression, cause, action), func(t *testing.T) {
@@ -82,7 +83,7 @@ func TestRealRefused(t *testing.T) {
 	}
 }
 
-func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action Action, change ...func(*Config)) {
+func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action sink.Action, change ...func(*Config)) {
 	of := refusals[cause]
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -99,7 +100,7 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 	r := newRigAt(t, c.Addrs(), append(change, func(cfg *Config) {
 		cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.Dial = 19_000, 19_000, lateDial
 		cfg.KeepTimestamps = true
-		cfg.Refused = func(q Refusal) Resolution {
+		cfg.Refused = func(q sink.Refusal) sink.Resolution {
 			asked.Add(1)
 			if q.Reason != of.reason || q.Topic != topic {
 				t.Errorf("%s in %s", q.Reason, q.Topic)
@@ -107,10 +108,10 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 			if !strings.Contains(q.Words, of.words) {
 				t.Errorf("words %q", q.Words)
 			}
-			if action == Hold && asked.Load() == 2 {
+			if action == sink.Hold && asked.Load() == 2 {
 				alter(of.high)
 			}
-			return Resolution{action, &router.Record{
+			return sink.Resolution{Action: action, Record: &router.Record{
 				Topic: "dead", Partition: -1, Key: []byte(topic),
 				Value: []byte("dead"),
 			}}
@@ -150,7 +151,7 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 
 	var want, got []string
 	for i := range 401 {
-		if i != 200 || action == Hold {
+		if i != 200 || action == sink.Hold {
 			want = append(want, fmt.Sprintf("%04d", i))
 		}
 	}
@@ -168,7 +169,7 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 			dead++
 		}
 	}))
-	require.Equal(t, action == Replace, dead == 1)
+	require.Equal(t, action == sink.Replace, dead == 1)
 	require.LessOrEqual(t, dead, 1)
 	require.Len(t, r.acked, 401)
 	for ticket, n := range r.acked {
@@ -188,9 +189,9 @@ func TestRealRefusedEarly(t *testing.T) {
 		}))
 		r := newRigAt(t, c.Addrs(), func(cfg *Config) {
 			cfg.Compression = compression
-			cfg.Refused = func(q Refusal) Resolution {
+			cfg.Refused = func(q sink.Refusal) sink.Resolution {
 				t.Errorf("%s: refused by the broker: %d of %d", compression, q.Bytes, q.Limit)
-				return Resolution{Action: Drop}
+				return sink.Resolution{Action: sink.Drop}
 			}
 		})
 		// The limit is known once the topic has its partitions. What comes before is taken, and refused by the broker.
@@ -202,7 +203,7 @@ func TestRealRefusedEarly(t *testing.T) {
 		for n := 19_800; n < 20_100; n++ {
 			r.ticket++
 			err := r.Produce(t.Context(), &router.Record{Topic: topic, Partition: -1, Value: noise(n)}, r.ticket)
-			var refused *RefusedError
+			var refused *sink.RefusedError
 			if err != nil {
 				require.ErrorAs(t, err, &refused)
 				r.ticket--

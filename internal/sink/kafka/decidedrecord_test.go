@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -94,7 +95,7 @@ func TestDecisionsAreAboutARecord(t *testing.T) {
 		return r
 	}
 	topic := &topic{name: "t"}
-	topic.decide(rec(func(*router.Record) {}), Resolution{Action: Drop})
+	topic.decide(rec(func(*router.Record) {}), sink.Resolution{Action: sink.Drop})
 	for name, test := range map[string]struct {
 		change func(*router.Record)
 		same   bool
@@ -117,16 +118,16 @@ func TestDecisionsAreBounded(t *testing.T) {
 	topic := &topic{name: "t"}
 	numbered := func(n int) *router.Record { return &router.Record{Value: fmt.Append(nil, n)} }
 	for n := range mostDecided + 1 {
-		topic.decide(numbered(n), Resolution{Action: Drop})
+		topic.decide(numbered(n), sink.Resolution{Action: sink.Drop})
 		require.LessOrEqual(t, len(topic.decided.of), mostDecided)
 	}
 	require.Len(t, topic.decided.of, 1)
 	large := &router.Record{Value: make([]byte, mostDecidedBytes/2)}
 	for n := range 2 {
-		topic.decide(numbered(-1-n), Resolution{Action: Replace, Record: large})
+		topic.decide(numbered(-1-n), sink.Resolution{Action: sink.Replace, Record: large})
 	}
 	require.Len(t, topic.decided.of, 3)
-	topic.decide(numbered(-9), Resolution{Action: Replace, Record: large})
+	topic.decide(numbered(-9), sink.Resolution{Action: sink.Replace, Record: large})
 	require.Len(t, topic.decided.of, 1)
 	topic.forgetDecisions(topic.decided.last.Add(decidedAge))
 	require.NotNil(t, topic.decided)
@@ -145,8 +146,8 @@ func TestCarriesOutDecisions(t *testing.T) {
 			return &router.Record{Topic: "t", Partition: 1, Key: []byte("k"), Value: []byte(value), Tag: value}
 		}
 		letter := &router.Record{Topic: "t", Partition: 0, Value: []byte("letter")}
-		topic.decide(rec("dropped"), Resolution{Action: Drop})
-		topic.decide(rec("replaced"), Resolution{Action: Replace, Record: letter})
+		topic.decide(rec("dropped"), sink.Resolution{Action: sink.Drop})
+		topic.decide(rec("replaced"), sink.Resolution{Action: sink.Replace, Record: letter})
 		for ticket, value := range []string{"dropped", "replaced", "kept"} {
 			require.NoError(t, p.ProduceAt(t.Context(), rec(value), uint64(ticket), at(uint64(ticket+1))))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -31,7 +32,7 @@ func TestKeepIsFenced(t *testing.T) {
 		for _, code := range []int16{wire.InvalidProducerEpoch, wire.InvalidProducerIDMapping, wire.ProducerFenced} {
 			r := newRig(t, newCluster(t), owned).start()
 			answerOnce(r.cluster, kmsg.InitProducerID, code)
-			require.ErrorIs(t, r.keep(), ErrFenced)
+			require.ErrorIs(t, r.keep(), sink.ErrFenced)
 		}
 	})
 }
@@ -96,8 +97,8 @@ func TestNoneOnTheWire(t *testing.T) {
 // Without the right to a producer id an operator has to act; a coordinator that is missing comes back.
 func TestNoProducerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for code, kind := range map[int16]wire.TroubleKind{
-			wire.ClusterAuthorizationFailed: wire.NotAuthorized, wire.CoordinatorNotAvailable: wire.NoProducerID,
+		for code, kind := range map[int16]sink.TroubleKind{
+			wire.ClusterAuthorizationFailed: sink.NotAuthorized, wire.CoordinatorNotAvailable: sink.NoProducerID,
 		} {
 			c := newCluster(t, kfake.SeedTopics(1, "t"))
 			always(c, kmsg.InitProducerID, code)
@@ -107,7 +108,7 @@ func TestNoProducerID(t *testing.T) {
 				r.lock()
 				defer r.Producer.mu.Unlock()
 				long := time.Until(r.control.idAt) > time.Minute
-				return r.idTrouble.Kind == kind && long == (kind == wire.NotAuthorized)
+				return r.idTrouble.Kind == kind && long == (kind == sink.NotAuthorized)
 			}, testPatience, testTick)
 		}
 	})
@@ -116,10 +117,10 @@ func TestNoProducerID(t *testing.T) {
 // The command that gives the rights is that of the delivery mode.
 func TestRightsOfAnOwner(t *testing.T) {
 	p := still(t, owned)
-	p.own.owner.TransactionalID = "id"
+	p.own.owner.ID = "id"
 	require.Equal(t, p.cfg.AllowFencing("id"), p.allowOwner())
 	p, x := transacting(t)
-	x.owner.TransactionalID = "id"
+	x.owner.ID = "id"
 	require.Equal(t, p.cfg.AllowTransactions("id", x.cfg.PositionTopic), p.allowOwner())
 }
 
@@ -128,12 +129,12 @@ func TestAnswersForPartitions(t *testing.T) {
 	const denied, skipped = wire.TopicAuthorizationFailed, wire.OperationNotAttempted
 	for name, test := range map[string]struct {
 		codes []int16
-		kind  wire.TroubleKind
+		kind  sink.TroubleKind
 	}{
-		"the first is to blame":  {[]int16{denied, skipped}, wire.NotAuthorized},
-		"the second is to blame": {[]int16{skipped, denied}, wire.NotAuthorized},
-		"the first of two":       {[]int16{wire.UnknownTopic, denied}, wire.TopicMissing},
-		"one is good":            {[]int16{0, denied}, wire.NotAuthorized},
+		"the first is to blame":  {[]int16{denied, skipped}, sink.NotAuthorized},
+		"the second is to blame": {[]int16{skipped, denied}, sink.NotAuthorized},
+		"the first of two":       {[]int16{wire.UnknownTopic, denied}, sink.TopicMissing},
+		"one is good":            {[]int16{0, denied}, sink.NotAuthorized},
 		"one is not named":       {[]int16{0}, ""},
 		"all are good":           {[]int16{0, 0}, ""},
 	} {

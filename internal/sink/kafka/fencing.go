@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -11,23 +10,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
-
-// Owner says whose records these are.
-type Owner struct {
-	// TransactionalID is also the consumer group of the position. All instances that relay one slot use the same, and
-	// no other program does.
-	TransactionalID string
-
-	// SystemID is the Postgres cluster's, stored with the position.
-	SystemID string
-}
-
-// TransactionalID is the transactional id, and the group, of the instances that relay one slot.
-func TransactionalID(systemID, slot string) string {
-	return fmt.Sprintf("cdc-outbox.%s.%s", systemID, slot)
-}
 
 // Begin fences any earlier producer with the owner's transactional id: it can write no more, and its open transaction
 // is aborted (KIP-98). With transactions it returns the position that the last committed one left, false for none. The
@@ -35,20 +20,20 @@ func TransactionalID(systemID, slot string) string {
 //
 // Begin waits for Kafka as long as ctx lasts. It is called before the first Produce, and again after each Abandon; a
 // producer without Config.Owned returns at once.
-func (p *Producer) Begin(ctx context.Context, owner Owner) (Stored, bool, error) {
+func (p *Producer) Begin(ctx context.Context, owner sink.Owner) (sink.Stored, bool, error) {
 	o := p.own
 	if o == nil {
-		return Stored{}, false, nil
+		return sink.Stored{}, false, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := o.belong(owner); err != nil {
-		return Stored{}, false, err
+		return sink.Stored{}, false, err
 	}
 	o.wanted = true
 	defer func() { o.wanted = false }()
 	if err := awaitStep(ctx, p, &o.begun); err != nil {
-		return Stored{}, false, err
+		return sink.Stored{}, false, err
 	}
 	return o.stored, o.found, nil
 }
@@ -96,10 +81,10 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 	if !o.wanted {
 		return 0 // Begin has returned: whatever this epoch would be for has to ask again
 	}
-	o.stored, o.found = Stored{}, false
+	o.stored, o.found = sink.Stored{}, false
 	if text != "" {
-		if o.stored, err = parseStored(text); err != nil {
-			p.fail(notAPosition(&p.cfg.Cluster, o.owner.TransactionalID, p.tx.cfg.PositionTopic, err))
+		if o.stored, err = sink.ParseStored(text); err != nil {
+			p.fail(notAPosition(&p.cfg.Cluster, o.owner.ID, p.tx.cfg.PositionTopic, err))
 			return 0
 		}
 		o.found = true
@@ -110,7 +95,7 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 	o.begun, o.answered = true, o.asked
 	p.adopt(id)
 	fields := []zap.Field{
-		zap.String(logkey.TransactionalID, o.owner.TransactionalID), zap.Int64(logkey.ProducerID, id.id),
+		zap.String(logkey.TransactionalID, o.owner.ID), zap.Int64(logkey.ProducerID, id.id),
 		zap.Int16(logkey.Epoch, id.epoch),
 	}
 	if o.found {
@@ -160,15 +145,15 @@ const ownEpochVersion = 3
 // the next epoch, refused when another producer fenced ours (KIP-360).
 func (p *Producer) initTransactional(ctx context.Context, own identity) (identity, int16, error) {
 	o := p.own
-	w, err := p.coordinate(ctx, &o.transactionCoordinator, o.owner.TransactionalID)
+	w, err := p.coordinate(ctx, &o.transactionCoordinator, o.owner.ID)
 	if err == nil {
 		err = w.Needs(protocol.InitProducerId, ownEpochVersion)
 	}
 	if err != nil {
 		return noIdentity, 0, err
 	}
-	res, err := p.ask(ctx, &o.transactionCoordinator, o.owner.TransactionalID, &initproducerid.Request{
-		TransactionalID: o.owner.TransactionalID, TransactionTimeoutMs: int32(o.timeout.Milliseconds()),
+	res, err := p.ask(ctx, &o.transactionCoordinator, o.owner.ID, &initproducerid.Request{
+		TransactionalID: o.owner.ID, TransactionTimeoutMs: int32(o.timeout.Milliseconds()),
 		ProducerID: own.id, ProducerEpoch: own.epoch,
 	})
 	if err != nil {

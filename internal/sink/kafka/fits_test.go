@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -38,8 +39,8 @@ func TestHalvesOfWindowAndTags(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, size, left.window)
 	require.Equal(t, b.window-size, right.window)
-	require.Equal(t, []Tag{{0, 0}, {1, 1}, {2, 2}}, left.tags)
-	require.Equal(t, []Tag{{0, 3}, {1, 4}, {2, 5}}, right.tags)
+	require.Equal(t, []sink.Tag{{Record: 0, Tag: 0}, {Record: 1, Tag: 1}, {Record: 2, Tag: 2}}, left.tags)
+	require.Equal(t, []sink.Tag{{Record: 0, Tag: 3}, {Record: 1, Tag: 4}, {Record: 2, Tag: 5}}, right.tags)
 }
 
 // A record that ends within its own length is damage, though the rest of the batch has bytes.
@@ -101,7 +102,7 @@ func TestFitsByALimitOfLate(t *testing.T) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			err = p.fits(ended, topic, rec)
-			var refused *RefusedError
+			var refused *sink.RefusedError
 			require.Equal(t, test.refused, errors.As(err, &refused), name)
 			require.Equal(t, test.asks, errors.Is(err, context.Canceled), name)
 			require.Equal(t, !test.refused && !test.asks, err == nil, name)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -78,7 +79,7 @@ func TestFreshens(t *testing.T) {
 			continue
 		}
 		require.Equal(t, []uint64{0, 1, 2}, head.tickets, name)
-		require.Equal(t, []Tag{{0, 0}, {1, 1}, {2, 2}}, head.tags, name)
+		require.Equal(t, []sink.Tag{{Record: 0, Tag: 0}, {Record: 1, Tag: 1}, {Record: 2, Tag: 2}}, head.tags, name)
 		require.EqualValues(t, 42, head.window)
 		require.WithinDuration(t, time.Now(), time.UnixMilli(head.made), time.Minute)
 		data, err := head.expand()

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/leak"
@@ -148,7 +149,7 @@ func requireTroublesBegin(t testing.TB, logs *observer.ObservedLogs) {
 	}
 }
 
-func (r *rig) onAck(d Delivery) {
+func (r *rig) onAck(d sink.Delivery) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	part := d.Topic + "/" + strconv.Itoa(int(d.Partition))
@@ -178,7 +179,7 @@ func (r *rig) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := r.Drain(ctx)
-	for errors.Is(err, ErrSessionOver) {
+	for errors.Is(err, sink.ErrSessionOver) {
 		r.readAgain()
 		err = r.Drain(ctx)
 	}
@@ -199,7 +200,7 @@ func (r *rig) give(ctx context.Context, rec *router.Record) error {
 	r.given = append(r.given, given{rec: *rec, ticket: r.ticket})
 	err := r.ProduceAt(ctx, rec, r.ticket, at(r.ticket))
 	switch {
-	case errors.Is(err, ErrSessionOver):
+	case errors.Is(err, sink.ErrSessionOver):
 		r.readAgain()
 		return nil
 	case err != nil:
@@ -255,7 +256,7 @@ func (r *rig) readAgain() {
 		return nil
 	}
 	err := again()
-	for errors.Is(err, ErrSessionOver) {
+	for errors.Is(err, sink.ErrSessionOver) {
 		err = again()
 	}
 	require.NoError(r.t, err)
@@ -321,8 +322,8 @@ func (r *rig) read(topic string) []string {
 }
 
 // at is the position of a transaction's first row.
-func at(commit uint64) Position {
-	return Position{Timeline: 1, Position: lsn.Position{Commit: lsn.LSN(commit)}}
+func at(commit uint64) sink.Position {
+	return sink.Position{Timeline: 1, Position: lsn.Position{Commit: lsn.LSN(commit)}}
 }
 
 func adminClient(t testing.TB, c *kfake.Cluster) *kgo.Client {

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -38,7 +39,7 @@ func TestABrokerThatHangsIsCalledThat(t *testing.T) {
 			return func() bool {
 				found := false
 				for _, tr := range r.Trouble() {
-					require.Equal(t, wire.BrokerUnreachable, tr.Kind)
+					require.Equal(t, sink.BrokerUnreachable, tr.Kind)
 					require.Contains(t, tr.Sentence, "it hangs or is overloaded; it answered until 20")
 					require.Contains(t, tr.Remedy, "garbage collection")
 					require.NotContains(t, tr.Sentence+tr.Remedy, "closed network connection")
@@ -75,7 +76,7 @@ func TestABrokerThatWaitsForAFollowerDoesNotHang(t *testing.T) {
 		r.Flush()
 		require.Eventually(t, func() bool { return len(r.Trouble()) > 0 }, testPatience, time.Millisecond)
 		tr := r.Trouble()[0]
-		require.Equal(t, wire.NotEnoughReplicas, tr.Kind)
+		require.Equal(t, sink.NotEnoughReplicas, tr.Kind)
 		require.Contains(t, tr.Sentence, "answers, and has acknowledged nothing for ")
 		require.Contains(t, tr.Commands[0], "--under-replicated-partitions")
 		close(follower)

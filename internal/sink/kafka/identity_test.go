@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -44,7 +45,7 @@ func TestAnotherClusterIsNotUsed(t *testing.T) {
 				r.whole()
 				require.Eventually(t, func() bool {
 					for _, trouble := range r.Trouble() {
-						if trouble.Kind == wire.Rejected {
+						if trouble.Kind == sink.Rejected {
 							require.Contains(t, trouble.Sentence, `is of the Kafka cluster "B", and the`)
 							require.Contains(t, trouble.Remedy, "restart this process")
 							return true

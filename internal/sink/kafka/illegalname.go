@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -13,7 +14,7 @@ import (
 // Config.Refused.
 
 // illegalName is why a record of a topic that cannot be created is not sent.
-var illegalName = wire.Verdict{Code: -6, Name: "ILLEGAL_NAME", Action: wire.Rewind, Trouble: wire.Rejected}
+var illegalName = wire.Verdict{Code: -6, Name: "ILLEGAL_NAME", Action: wire.Rewind, Trouble: sink.Rejected}
 
 // refusedName is the brokers' refusal of a topic's name.
 type refusedName struct {
@@ -37,7 +38,7 @@ func (p *Producer) refuseName(t *topic, why string) bool {
 // been deleted since, so the creation is tried again now and then.
 func (p *Producer) nameRefused(t *topic) error {
 	if n := &t.refusedName; n.why != "" && time.Since(n.at) < p.cfg.pace.slow {
-		return &RefusedError{Topic: t.name, Reason: IllegalTopic, Why: n.why}
+		return &sink.RefusedError{Topic: t.name, Reason: sink.IllegalTopic, Why: n.why}
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
@@ -125,7 +126,7 @@ func TestRealSignedTokens(t *testing.T) {
 		},
 	}
 	p, _ := bare(t, cfg)
-	_, _, err := p.Begin(t.Context(), Owner{TransactionalID: "slot", SystemID: "1"})
+	_, _, err := p.Begin(t.Context(), sink.Owner{ID: "slot", SystemID: "1"})
 	require.NoError(t, err)
 	sent := 0
 	produce := func(d time.Duration) {
@@ -159,7 +160,7 @@ func TestRealSignedTokens(t *testing.T) {
 			_, err := wire.Dial(t.Context(), &cluster, c.Addrs()[0])
 			var refused *wire.DialError
 			require.ErrorAs(t, err, &refused)
-			require.Equal(t, wire.NotAuthenticated, refused.Kind)
+			require.Equal(t, sink.NotAuthenticated, refused.Kind)
 			require.ErrorContains(t, err, "the broker refuses the token: invalid_token")
 			require.Contains(t, refused.Remedy, "issuer, audience and scope")
 		})

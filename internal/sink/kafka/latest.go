@@ -5,12 +5,13 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 // belong gives the producer its owner, which stays.
-func (o *ownership) belong(owner Owner) error {
-	if o.owner != (Owner{}) && o.owner != owner {
+func (o *ownership) belong(owner sink.Owner) error {
+	if o.owner != (sink.Owner{}) && o.owner != owner {
 		return errors.New("kafka: another owner than before")
 	}
 	o.owner = owner
@@ -23,21 +24,21 @@ func (o *ownership) belong(owner Owner) error {
 //
 // It waits for Kafka as long as ctx lasts. An error that wraps ErrNotAllowed is possible without transactions only,
 // which do not need the position; with them Latest waits for the right, as Begin does.
-func (p *Producer) Latest(ctx context.Context, owner Owner) (Stored, bool, error) {
+func (p *Producer) Latest(ctx context.Context, owner sink.Owner) (sink.Stored, bool, error) {
 	o := p.own
 	if o == nil {
-		return Stored{}, false, nil
+		return sink.Stored{}, false, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := o.belong(owner); err != nil {
-		return Stored{}, false, err
+		return sink.Stored{}, false, err
 	}
 	l := &look{}
 	o.looking = l
 	defer func() { o.looking = nil }()
 	if err := awaitStep(ctx, p, &l.done); err != nil {
-		return Stored{}, false, err
+		return sink.Stored{}, false, err
 	}
 	return l.stored, l.found, l.err
 }
@@ -45,7 +46,7 @@ func (p *Producer) Latest(ctx context.Context, owner Owner) (Stored, bool, error
 // look is a question of Latest.
 type look struct {
 	done   bool
-	stored Stored
+	stored sink.Stored
 	found  bool
 	err    error
 }
@@ -53,7 +54,7 @@ type look struct {
 // lookUp is the step for Latest.
 func (p *Producer) lookUp(ctx context.Context) time.Duration {
 	text, err := p.readStored(ctx, false)
-	if err = notAllowed(err); err != nil && (p.tx != nil || !errors.Is(err, ErrNotAllowed)) {
+	if err = notAllowed(err); err != nil && (p.tx != nil || !errors.Is(err, sink.ErrNotAllowed)) {
 		return p.stepFailed(err)
 	}
 	p.mu.Lock()
@@ -65,8 +66,8 @@ func (p *Producer) lookUp(ctx context.Context) time.Duration {
 	}
 	l.done, l.err = true, err
 	if text != "" {
-		if l.stored, err = parseStored(text); err != nil {
-			l.err = notAPosition(&p.cfg.Cluster, o.owner.TransactionalID, o.positionTopic, err)
+		if l.stored, err = sink.ParseStored(text); err != nil {
+			l.err = notAPosition(&p.cfg.Cluster, o.owner.ID, o.positionTopic, err)
 		}
 		l.found = err == nil
 	}
@@ -83,13 +84,13 @@ func (p *Producer) fetchStored(ctx context.Context) (string, error) { return p.r
 // readStored is fetchStored if it is to be settled; otherwise it passes over a transaction that is open.
 func (p *Producer) readStored(ctx context.Context, settled bool) (string, error) {
 	o := p.own
-	w, err := p.coordinate(ctx, &o.groupCoordinator, o.owner.TransactionalID)
+	w, err := p.coordinate(ctx, &o.groupCoordinator, o.owner.ID)
 	if err != nil {
 		return "", err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()
-	text, code, err := w.FetchOffset(o.owner.TransactionalID, o.positionTopic, settled, p.control.timeout)
+	text, code, err := w.FetchOffset(o.owner.ID, o.positionTopic, settled, p.control.timeout)
 	if err != nil {
 		o.groupCoordinator.forget()
 		return "", err

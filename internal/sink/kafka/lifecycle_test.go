@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -41,13 +42,13 @@ func TestStop(t *testing.T) {
 		waiting := make(chan error)
 		go func() { waiting <- r.Drain(context.Background()) }()
 		require.Eventually(t, func() bool {
-			return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == wire.NotEnoughReplicas
+			return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == sink.NotEnoughReplicas
 		}, testPatience, time.Millisecond)
 		r.stop()
 		require.NoError(t, <-r.ended)
-		require.Equal(t, ErrStopped, <-waiting)
+		require.Equal(t, sink.ErrStopped, <-waiting)
 		require.Empty(t, r.acked)
-		require.Equal(t, ErrStopped, r.Produce(context.Background(), &router.Record{Topic: "t"}, 1))
+		require.Equal(t, sink.ErrStopped, r.Produce(context.Background(), &router.Record{Topic: "t"}, 1))
 	})
 }
 
@@ -168,7 +169,7 @@ func TestPartitionThatDoesNotExist(t *testing.T) {
 		}()
 		require.Eventually(t, func() bool {
 			ts := r.Trouble()
-			return len(ts) == 1 && ts[0].Kind == wire.TopicMissing &&
+			return len(ts) == 1 && ts[0].Kind == sink.TopicMissing &&
 				slices.Equal(ts[0].Commands,
 					[]string{"kafka-topics.sh --bootstrap-server " + r.cfg.Brokers[0] +
 						" --alter --topic t --partitions 3"})
@@ -186,15 +187,15 @@ func TestPartitionThatDoesNotExistIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(2, "t", "u"))
 		r := newRig(t, c, func(cfg *Config) {
-			cfg.Refused = func(Refusal) Resolution { return Resolution{} }
+			cfg.Refused = func(sink.Refusal) sink.Resolution { return sink.Resolution{} }
 		})
 		r.produce("t", "k") // where the topic is not known yet, the record is taken
 		r.drain()
 		stray := &router.Record{Topic: "t", Partition: 2, Value: []byte("k:1")}
 		produce := func() error { return r.Produce(t.Context(), stray, 100) }
-		var refused *RefusedError
+		var refused *sink.RefusedError
 		require.ErrorAs(t, produce(), &refused)
-		require.Equal(t, RefusedError{Topic: "t", Reason: NoPartition, Partition: 2, Partitions: 2}, *refused)
+		require.Equal(t, sink.RefusedError{Topic: "t", Reason: sink.NoPartition, Partition: 2, Partitions: 2}, *refused)
 		require.ErrorContains(t, refused, `the row is for partition 2, and topic "t" has 2`)
 		for range 20 {
 			r.produce("t", "k")
@@ -231,7 +232,7 @@ func TestNotAuthorized(t *testing.T) {
 		r := newRig(t, c)
 		done := make(chan struct{})
 		go func() { defer close(done); r.produce("t", "k") }()
-		require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == wire.NotAuthorized },
+		require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == sink.NotAuthorized },
 			testPatience, time.Millisecond)
 		before := h.Hits()
 		time.Sleep(200 * time.Millisecond) // ten times the interval
@@ -287,7 +288,7 @@ func TestMetrics(t *testing.T) {
 
 // TestAllocations: nothing per record in the steady state.
 func TestAllocations(t *testing.T) {
-	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}})
+	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(sink.Delivery) {}})
 	require.NoError(t, err)
 	top := p.topic("t")
 	top.adopt(3)

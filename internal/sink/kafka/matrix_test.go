@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -123,7 +124,7 @@ func (r *rig) fill(n int) {
 		err := r.give(ctx, &router.Record{Topic: "t", Key: []byte("k"), Value: []byte(value)})
 		if err != nil {
 			r.ticket--
-			if !errors.Is(err, ErrFenced) {
+			if !errors.Is(err, sink.ErrFenced) {
 				require.Equal(r.t, fault.Operator, fault.KindOf(err))
 			}
 			return
@@ -176,7 +177,7 @@ func (r *rig) judge(want outcome, v wire.Verdict) {
 	case fenced:
 		ctx, cancel := context.WithTimeout(r.t.Context(), testPatience)
 		defer cancel()
-		require.ErrorIs(r.t, r.Drain(ctx), ErrFenced, "trouble: %+v", r.Trouble())
+		require.ErrorIs(r.t, r.Drain(ctx), sink.ErrFenced, "trouble: %+v", r.Trouble())
 		require.EqualValues(r.t, 1, testutil.ToFloat64(r.metrics.fenced))
 		r.checkStopped()
 		r.beginAgain()

@@ -11,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // throttling lets the broker answer the next Produce request with a pause; it is not written to the log.
@@ -97,7 +99,7 @@ func TestMetricsMove(t *testing.T) {
 		other := newRig(t, c, exactlyOnce("b"))
 		other.begin()
 		x.transact(1, "t")
-		require.ErrorIs(t, x.Drain(t.Context()), ErrFenced)
+		require.ErrorIs(t, x.Drain(t.Context()), sink.ErrFenced)
 		note(reg)
 		for name, yes := range moved {
 			require.True(t, yes, "%s never moved", name)

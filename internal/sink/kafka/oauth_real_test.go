@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/check"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/token"
@@ -128,7 +129,7 @@ func tokensEnd(t *testing.T, c *kafka.Cluster, topic string, tx *Transactions) {
 	cfg.SASL = login(idp.endpoint("right", "kafka"))
 	opened := dials(&cfg)
 	p, acked := bare(t, cfg)
-	_, _, err := p.Begin(t.Context(), Owner{TransactionalID: "slot-" + topic, SystemID: "1"})
+	_, _, err := p.Begin(t.Context(), sink.Owner{ID: "slot-" + topic, SystemID: "1"})
 	require.NoError(t, err)
 	var sent uint32
 	produce := func(d time.Duration) {
@@ -155,7 +156,7 @@ func tokensEnd(t *testing.T, c *kafka.Cluster, topic string, tx *Transactions) {
 	idp.down.Store(true)
 	require.Eventually(t, func() bool {
 		produce(50 * time.Millisecond)
-		return slices.ContainsFunc(p.Trouble(), func(x Trouble) bool { return x.Kind == wire.NoToken })
+		return slices.ContainsFunc(p.Trouble(), func(x sink.Trouble) bool { return x.Kind == sink.NoToken })
 	}, testPatience, time.Millisecond)
 	require.Equal(t, settled, opened.Load(), "connections live on while the endpoint is down")
 	require.NotContains(t, fmt.Sprint(p.Trouble()), "right")
@@ -194,7 +195,7 @@ func tokensRefused(t *testing.T, c *kafka.Cluster) {
 			_, err := wire.Dial(t.Context(), &cluster, c.Addrs()[0])
 			var refused *wire.DialError
 			require.ErrorAs(t, err, &refused)
-			require.Equal(t, wire.NotAuthenticated, refused.Kind)
+			require.Equal(t, sink.NotAuthenticated, refused.Kind)
 			require.ErrorContains(t, err, test.says)
 			require.Contains(t, refused.Remedy, test.remedy)
 			require.NotContains(t, err.Error(), "canary")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -32,7 +33,7 @@ func TestStepsOfAnOwner(t *testing.T) {
 			p.fatal = errors.New("over")
 		}
 		require.Equal(t, test.want, stepName(p.nextStep()), name)
-		p.ended = ErrFenced
+		p.ended = sink.ErrFenced
 		require.Empty(t, stepName(p.nextStep()), "%s, and the session is over", name)
 	}
 }
@@ -50,7 +51,7 @@ func TestRenewsInTime(t *testing.T) {
 		"fresh":              {owned, func(*ownership) {}, renewEvery, false, false, nil},
 		"due":                {owned, func(*ownership) {}, renewEvery + 1, true, false, nil},
 		"due, not begun":     {owned, func(o *ownership) { o.begun = false }, renewEvery + 1, false, false, nil},
-		"due, fenced":        {owned, func(*ownership) {}, renewEvery + 1, false, false, ErrFenced},
+		"due, fenced":        {owned, func(*ownership) {}, renewEvery + 1, false, false, sink.ErrFenced},
 		"due, plain":         {owned, func(o *ownership) { o.plain = true }, renewLimit, false, false, nil},
 		"due, transactions":  {exactlyOnce("x"), func(*ownership) {}, renewLimit, false, false, nil},
 		"nearly outdated":    {owned, func(*ownership) {}, renewLimit - 1, true, false, nil},

@@ -2,18 +2,14 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
-
-// ErrFenced is the error of Produce, Drain and Keep if another producer has the transactional id. What was not
-// acknowledged is the other producer's to send. Abandon it, and Begin again when the source is ours again.
-var ErrFenced = errors.New("another producer has taken over the transactional id")
 
 // ownership is the producer's right to write for its owner: the transactional id, the coordinator that knows its
 // epoch, and the epoch. It is used in both delivery modes; a producer without an owner has none.
@@ -34,7 +30,7 @@ type ownership struct {
 
 	positionTopic string
 
-	owner    Owner
+	owner    sink.Owner
 	looking  *look    // Latest waits for the stored position; nil: it does not
 	wanted   bool     // Begin waits for an epoch
 	begun    bool     // we have one
@@ -44,7 +40,7 @@ type ownership struct {
 	answered uint64
 	renewed  time.Time // when the coordinator was last heard about the id; wall clock, it counts while we are suspended
 
-	stored Stored
+	stored sink.Stored
 	found  bool
 
 	abandoning bool
@@ -245,9 +241,9 @@ func (p *Producer) fencedBy(why string) {
 	}
 	p.metrics.fenced.Inc()
 	p.log.Warn("kafka takes no more records from this instance: another instance has taken over",
-		zap.String(logkey.TransactionalID, o.owner.TransactionalID), zap.String(logkey.Reason, why),
+		zap.String(logkey.TransactionalID, o.owner.ID), zap.String(logkey.Reason, why),
 		zap.Int64(logkey.ProducerID, o.identity.id), zap.Int16(logkey.Epoch, o.identity.epoch))
-	p.end(ErrFenced)
+	p.end(sink.ErrFenced)
 }
 
 // outranked takes a leader's answer that it knows of a newer epoch. A partition goes on with the epoch its sequence
@@ -282,9 +278,9 @@ func (p *Producer) goPlain(why string) {
 	o.trouble.resolve(&p.troubles)
 	p.id = noIdentity
 	p.wakeControl()
-	remedy := p.cfg.AllowFencing(o.owner.TransactionalID)
+	remedy := p.cfg.AllowFencing(o.owner.ID)
 	p.log.Warn("kafka will not fence an instance that has lost the slot: it may publish old events after newer events",
-		zap.String(logkey.TransactionalID, o.owner.TransactionalID), zap.String(logkey.Reason, why),
+		zap.String(logkey.TransactionalID, o.owner.ID), zap.String(logkey.Reason, why),
 		zap.String(logkey.Remedy, remedy.Next), zap.Strings(logkey.Commands, remedy.Commands))
 	p.announce()
 }

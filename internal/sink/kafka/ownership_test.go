@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -123,9 +124,9 @@ func TestOwnedIsFencedByALeader(t *testing.T) {
 		for range 10 {
 			first.produce("a", "k")
 		}
-		require.ErrorIs(t, first.Drain(t.Context()), ErrFenced)
-		require.ErrorIs(t, first.Produce(t.Context(), &router.Record{Topic: "a", Partition: -1}, 99), ErrFenced)
-		require.ErrorIs(t, first.keep(), ErrFenced)
+		require.ErrorIs(t, first.Drain(t.Context()), sink.ErrFenced)
+		require.ErrorIs(t, first.Produce(t.Context(), &router.Record{Topic: "a", Partition: -1}, 99), sink.ErrFenced)
+		require.ErrorIs(t, first.keep(), sink.ErrFenced)
 		require.Equal(t, 1, hits)
 		require.Len(t, second.read("a"), 2)
 		dropped := first.Abandon()
@@ -157,7 +158,7 @@ func TestKeep(t *testing.T) {
 
 		second := newRig(t, c, owned).start()
 		require.Equal(t, int16(2), second.whoIs().epoch)
-		require.ErrorIs(t, first.keep(), ErrFenced)
+		require.ErrorIs(t, first.keep(), sink.ErrFenced)
 		require.NoError(t, second.keep(), "the question has fenced no producer")
 		require.Equal(t, 3, x.asked)
 		require.InDelta(t, 1, testutil.ToFloat64(first.metrics.fenced), 0)
@@ -171,7 +172,7 @@ func TestKeep(t *testing.T) {
 // still answering with the new epoch. Cost: the only instance stops and begins again.
 func TestOwnedJudgesNoEpochWhileAsking(t *testing.T) {
 	cfg := Config{
-		Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}, Owned: true,
+		Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(sink.Delivery) {}, Owned: true,
 	}
 	p, err := New(cfg)
 	require.NoError(t, err)
@@ -189,7 +190,7 @@ func TestOwnedJudgesNoEpochWhileAsking(t *testing.T) {
 	require.True(t, part.waiting)
 	p.own.answered = 1
 	refuse()
-	require.ErrorIs(t, p.ended, ErrFenced, "the answer brought no other epoch")
+	require.ErrorIs(t, p.ended, sink.ErrFenced, "the answer brought no other epoch")
 }
 
 // A question whose answer was lost is asked again, and gets the same answer.
@@ -229,7 +230,8 @@ func TestOwnedEpochsAreTheCoordinators(t *testing.T) {
 
 		fault = c.Fault(produceFault(45, func() bool { return true }))
 		first.produce("a", "k")
-		require.ErrorIs(t, first.Drain(t.Context()), ErrSessionOver, "whose the source is shows before the next epoch")
+		require.ErrorIs(t, first.Drain(t.Context()), sink.ErrSessionOver,
+			"whose the source is shows before the next epoch")
 		require.EqualValues(t, 1, fault.Hits())
 	})
 }
@@ -244,7 +246,7 @@ func TestOwnedIsFencedByAnotherProducerID(t *testing.T) {
 			res.ProducerID, res.ProducerEpoch = 1, 0
 			return res, nil, true
 		})
-		require.ErrorIs(t, r.keep(), ErrFenced)
+		require.ErrorIs(t, r.keep(), sink.ErrFenced)
 	})
 }
 
@@ -261,7 +263,7 @@ func TestOwnedAsksBeforeItSendsAfterALongSleep(t *testing.T) {
 		first.own.renewed = first.own.renewed.Add(-renewLimit)
 		first.Producer.mu.Unlock()
 		first.produce("a", "k")
-		require.ErrorIs(t, first.Drain(t.Context()), ErrFenced)
+		require.ErrorIs(t, first.Drain(t.Context()), sink.ErrFenced)
 		require.Len(t, first.read("a"), 1)
 	})
 }
@@ -428,10 +430,10 @@ func TestAbandonWithARefusedRecord(t *testing.T) {
 		asked, wait := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		r := newRig(t, c, owned, func(cfg *Config) {
-			cfg.Refused = func(Refusal) Resolution {
+			cfg.Refused = func(sink.Refusal) sink.Resolution {
 				once.Do(func() { close(asked) })
 				<-wait
-				return Resolution{Action: Drop}
+				return sink.Resolution{Action: sink.Drop}
 			}
 		}).start()
 		c.Fault(produceFault(wire.MessageTooLarge, func() bool { return true }))

@@ -9,29 +9,20 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
-// Growth is a topic that has got partitions while the producer used it. No record is written before an older one of its
-// key, but keys go to other partitions from then on, and a group that is behind handles them in any order.
-type Growth struct {
-	Topic       string
-	Before, Now int // its partitions
-	At          time.Time
-	Next        string // the next step
-	Commands    []string
-}
-
 // Grown returns the last growth of each topic, the latest first.
-func (p *Producer) Grown() []Growth {
+func (p *Producer) Grown() []sink.Growth {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all []Growth
+	var all []sink.Growth
 	for _, t := range p.topics {
 		if !t.grown.At.IsZero() {
 			all = append(all, t.grown)
 		}
 	}
-	slices.SortFunc(all, func(a, b Growth) int {
+	slices.SortFunc(all, func(a, b sink.Growth) int {
 		return cmp.Or(b.At.Compare(a.At), strings.Compare(a.Topic, b.Topic))
 	})
 	return all
@@ -41,7 +32,7 @@ func (p *Producer) Grown() []Growth {
 func (p *Producer) grow(t *topic, n int) {
 	if t.more != n {
 		remedy := p.cfg.AwaitGroups(t.name)
-		t.grown = Growth{
+		t.grown = sink.Growth{
 			Topic: t.name, Before: len(t.partitions), Now: n, At: time.Now(), Next: remedy.Next,
 			Commands: remedy.Commands,
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // Only a partition with records that Acked has not heard of keeps a topic from losing its partitions at once.
@@ -57,7 +59,7 @@ func TestBelievesInFewerPartitions(t *testing.T) {
 				require.NoError(t, ended, name)
 				return
 			}
-			require.ErrorIs(t, ended, ErrSessionOver, name)
+			require.ErrorIs(t, ended, sink.ErrSessionOver, name)
 			require.ErrorContains(t, ended, `topic "t": it was made again with 1 partitions instead of 2`, name)
 			p.forget()
 			require.Len(t, topic.partitions, 1, name)

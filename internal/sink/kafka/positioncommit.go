@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -25,8 +26,8 @@ type Keeper struct {
 
 	mu    sync.Mutex
 	group string
-	next  *Stored // to be committed; nil: nothing
-	off   bool    // the user may not
+	next  *sink.Stored // to be committed; nil: nothing
+	off   bool         // the user may not
 }
 
 // NewKeeper makes a keeper. It connects to nothing.
@@ -38,11 +39,8 @@ func NewKeeper(cluster wire.Cluster, log *zap.Logger) *Keeper {
 	return &Keeper{cfg: cluster, log: log, wake: make(chan struct{}, 1)}
 }
 
-// ErrNotAllowed is for a user who has no right to the group or to the topic of positions.
-var ErrNotAllowed = errors.New("the user has no right to the group")
-
 // Fetch returns the position that the group has kept, false if there is none. It tries once.
-func (k *Keeper) Fetch(ctx context.Context, group string) (s Stored, found bool, err error) {
+func (k *Keeper) Fetch(ctx context.Context, group string) (s sink.Stored, found bool, err error) {
 	err = k.with(ctx, group, func(w *wire.Conn) error {
 		text, code, err := w.FetchOffset(group, wire.DefaultPositionTopic, true, k.cfg.RequestTimeout)
 		switch {
@@ -53,7 +51,7 @@ func (k *Keeper) Fetch(ctx context.Context, group string) (s Stored, found bool,
 		case code != 0:
 			return codeError("OffsetFetch", code)
 		}
-		if s, err = parseStored(text); err != nil {
+		if s, err = sink.ParseStored(text); err != nil {
 			return notAPosition(&k.cfg, group, wire.DefaultPositionTopic, err)
 		}
 		found = true
@@ -63,12 +61,12 @@ func (k *Keeper) Fetch(ctx context.Context, group string) (s Stored, found bool,
 }
 
 // Commit keeps s. It tries once.
-func (k *Keeper) Commit(ctx context.Context, group string, s Stored) error {
+func (k *Keeper) Commit(ctx context.Context, group string, s sink.Stored) error {
 	return k.with(ctx, group, func(w *wire.Conn) error { return k.commit(ctx, w, group, s) })
 }
 
-func (k *Keeper) commit(ctx context.Context, w *wire.Conn, group string, s Stored) error {
-	text := s.text(0)
+func (k *Keeper) commit(ctx context.Context, w *wire.Conn, group string, s sink.Stored) error {
+	text := s.Text(0)
 	for first := true; ; first = false {
 		code, err := w.CommitOffset(group, wire.DefaultPositionTopic, int64(s.Commit), text, k.cfg.RequestTimeout)
 		switch {
@@ -85,7 +83,7 @@ func (k *Keeper) commit(ctx context.Context, w *wire.Conn, group string, s Store
 }
 
 // Keep has Run keep s, the latest of all that it was given.
-func (k *Keeper) Keep(group string, s Stored) {
+func (k *Keeper) Keep(group string, s sink.Stored) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.group, k.next = group, &s
@@ -129,7 +127,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		pause := keeperPause
 		switch err := k.commitOver(life, &w, group, *s); {
 		case err == nil:
-		case errors.Is(err, ErrNotAllowed):
+		case errors.Is(err, sink.ErrNotAllowed):
 			k.NotAllowed(group)
 			return nil
 		default:
@@ -142,7 +140,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return nil
 }
 
-func (k *Keeper) nextCommit() (group string, s *Stored) {
+func (k *Keeper) nextCommit() (group string, s *sink.Stored) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	group, s = k.group, k.next
@@ -150,7 +148,7 @@ func (k *Keeper) nextCommit() (group string, s *Stored) {
 	return group, s
 }
 
-func (k *Keeper) putBack(s *Stored) {
+func (k *Keeper) putBack(s *sink.Stored) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.next == nil {
@@ -160,7 +158,7 @@ func (k *Keeper) putBack(s *Stored) {
 }
 
 // commitOver commits over a connection that is kept.
-func (k *Keeper) commitOver(ctx context.Context, w **wire.Conn, group string, s Stored) (err error) {
+func (k *Keeper) commitOver(ctx context.Context, w **wire.Conn, group string, s sink.Stored) (err error) {
 	limited, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
 	defer cancel()
 	if *w == nil {
@@ -205,7 +203,7 @@ func notAllowed(err error) error {
 	}
 	switch ce.Code {
 	case wire.GroupAuthorizationFailed, wire.TopicAuthorizationFailed, wire.ClusterAuthorizationFailed:
-		return fmt.Errorf("%w: %w", ErrNotAllowed, err)
+		return fmt.Errorf("%w: %w", sink.ErrNotAllowed, err)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -37,7 +38,7 @@ func TestKeeperEndsInTime(t *testing.T) {
 				defer close(done)
 				err = k.Run(ctx)
 			}()
-			k.Keep("group", Stored{})
+			k.Keep("group", sink.Stored{})
 			time.Sleep(5 * time.Second)
 			cancel()
 			began := time.Now()

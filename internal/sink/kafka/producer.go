@@ -2,19 +2,16 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
-
-// ErrStopped is the error of Produce and Drain if Run has ended without an error of its own.
-var ErrStopped = errors.New("the kafka producer has stopped")
 
 // Producer writes records to Kafka. See the package comment.
 type Producer struct {
@@ -67,8 +64,8 @@ type Producer struct {
 	clock   chan struct{} // capacity 1: tick has something earlier to do
 	acks    chan struct{} // capacity 1: completed is not empty
 
-	ended   error   // why the session is over; nil: it is not
-	dropped Dropped // by the last Abandon
+	ended   error        // why the session is over; nil: it is not
+	dropped sink.Dropped // by the last Abandon
 
 	ctx     context.Context // of Run; set before the goroutines start
 	cancel  context.CancelFunc
@@ -163,12 +160,12 @@ func (p *Producer) Run(ctx context.Context) error {
 // taken. The ticket comes back in a Delivery. Memory is bounded by the caller, who stops calling Produce when too much
 // is unacknowledged.
 func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint64) error {
-	return p.ProduceAt(ctx, rec, ticket, Position{})
+	return p.ProduceAt(ctx, rec, ticket, sink.Position{})
 }
 
 // ProduceAt is Produce for exactly-once delivery: pos is what is covered once the record and all before it are
 // committed. In idempotent mode it means nothing.
-func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uint64, pos Position) error {
+func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uint64, pos sink.Position) error {
 	p.mu.Mutex.Lock()
 	defer p.mu.Unlock()
 	switch {

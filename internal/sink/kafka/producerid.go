@@ -3,11 +3,13 @@ package kafka
 import (
 	"fmt"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 // identity makes the producer idempotent: the broker knows a batch again by producer id, epoch and
@@ -45,7 +47,7 @@ func (p *Producer) initProducerID(w *wire.Conn) error {
 	defer p.mu.Unlock()
 	if v := wire.VerdictOf(answer.ErrorCode); v.Action != wire.Done {
 		p.idFailures++
-		delay, kind := p.cfg.pace.delay(p.idFailures), wire.NoProducerID
+		delay, kind := p.cfg.pace.delay(p.idFailures), sink.NoProducerID
 		// coordinators load for some seconds after a start
 		sentence, remedy := fmt.Sprintf("InitProducerID: %s.", v.Name), fault.Remedy{}
 		if v.Action == wire.Mute {

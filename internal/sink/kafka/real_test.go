@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
@@ -115,7 +116,7 @@ func BenchmarkClients(b *testing.B) {
 		var bytes atomic.Int64
 		p, err := New(Config{
 			Cluster: wire.Cluster{Brokers: c.Addrs()},
-			Acked:   func(d Delivery) { bytes.Add(-d.Bytes) },
+			Acked:   func(d sink.Delivery) { bytes.Add(-d.Bytes) },
 		})
 		require.NoError(b, err)
 		ctx, stop := context.WithCancel(context.Background())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -96,8 +97,8 @@ func (p *Producer) refusePartition(t *topic, rec *router.Record) error {
 		return nil
 	}
 	if time.Since(t.seenAt) < p.cfg.pace.slow {
-		return &RefusedError{
-			Topic: t.name, Reason: NoPartition, Partition: rec.Partition, Partitions: len(t.partitions),
+		return &sink.RefusedError{
+			Topic: t.name, Reason: sink.NoPartition, Partition: rec.Partition, Partitions: len(t.partitions),
 		}
 	}
 	p.wantMetadata()

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -28,7 +29,7 @@ func TestTagsTellWhereARecordIs(t *testing.T) {
 				got := map[string]string{} // value -> partition/offset
 				rig := newRig(t, cluster, func(c *Config) {
 					acked := c.Acked
-					c.Acked = func(d Delivery) {
+					c.Acked = func(d sink.Delivery) {
 						mu.Lock()
 						for _, tag := range d.Tags {
 							value := tag.Tag.(string)
@@ -43,7 +44,7 @@ func TestTagsTellWhereARecordIs(t *testing.T) {
 					}
 				})
 				if tx {
-					_, _, err := rig.Begin(t.Context(), Owner{TransactionalID: "cdc-outbox.1.s", SystemID: "1"})
+					_, _, err := rig.Begin(t.Context(), sink.Owner{ID: "cdc-outbox.1.s", SystemID: "1"})
 					require.NoError(t, err)
 				}
 				const records = 3000

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -225,7 +226,7 @@ func TestFencedByALeader(t *testing.T) {
 		part.unanswered = 0
 		part.drain(test.cause)
 		p.rewind(part)
-		require.Equal(t, test.fenced, errors.Is(p.ended, ErrFenced), name)
+		require.Equal(t, test.fenced, errors.Is(p.ended, sink.ErrFenced), name)
 		require.Equal(t, test.fatal, p.fatal != nil, name)
 	}
 }
@@ -243,7 +244,7 @@ func TestALostSequenceEndsTheSession(t *testing.T) {
 			part.unanswered = 0
 			part.drain(wire.Verdict{Code: 99, Name: "X", Action: action})
 			p.rewind(part)
-			require.Equal(t, lost, errors.Is(p.ended, ErrSessionOver), "%s %s", mode, action)
+			require.Equal(t, lost, errors.Is(p.ended, sink.ErrSessionOver), "%s %s", mode, action)
 			require.Nil(t, p.fatal)
 		}
 	}

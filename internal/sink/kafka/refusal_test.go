@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -26,7 +27,9 @@ func limit(t testing.TB, c *kfake.Cluster, topic, bytes string) {
 	require.NoError(t, err)
 }
 
-func holdAll(cfg *Config) { cfg.Refused = func(Refusal) Resolution { return Resolution{} } }
+func holdAll(cfg *Config) {
+	cfg.Refused = func(sink.Refusal) sink.Resolution { return sink.Resolution{} }
+}
 
 // noise does not compress.
 func noise(n int) []byte {
@@ -63,9 +66,10 @@ func TestRefusedEarly(t *testing.T) {
 				require.NoError(t, err)
 				fitting := noise(1500 + 2000 - exact)
 
-				var refused *RefusedError
+				var refused *sink.RefusedError
 				require.ErrorAs(t, produce(append(fitting, 0)), &refused)
-				require.Equal(t, RefusedError{Topic: "t", Bytes: 2001, Limit: 2000, Reason: TooLarge}, *refused)
+				require.Equal(t, sink.RefusedError{Topic: "t", Bytes: 2001, Limit: 2000, Reason: sink.TooLarge},
+					*refused)
 
 				require.NoError(t, produce(fitting))
 				r.ticket++

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -34,7 +35,7 @@ func (p *Producer) refuse(part *partition, cause wire.Verdict) {
 	part.attempt++
 	p.report(part, cause)
 	p.unready(part)
-	if cause.Trouble == wire.RecordTooLarge {
+	if cause.Trouble == sink.RecordTooLarge {
 		part.topic.described = false // the broker applied another limit than the known one
 		p.wantMetadata()
 	}
@@ -76,7 +77,7 @@ func (p *Producer) runRefusals(ctx context.Context) {
 // is refused.
 func (p *Producer) decide(ctx context.Context, part *partition) error {
 	refused := part.refused
-	if refused.cause.Trouble == wire.RecordTooLarge {
+	if refused.cause.Trouble == sink.RecordTooLarge {
 		p.awaitLimit(ctx, part.topic, refused.at)
 	}
 	if part.refused != refused {
@@ -93,13 +94,13 @@ func (p *Producer) decide(ctx context.Context, part *partition) error {
 
 	still := part.refused == refused
 	switch {
-	case answer.Action == Hold && still:
+	case answer.Action == sink.Hold && still:
 		part.refused = nil
 		p.postpone(part, refused.cause, p.cfg.pace.slowly())
 		return nil
-	case answer.Action == Hold:
+	case answer.Action == sink.Hold:
 		return nil
-	case answer.Action == Replace && answer.Record == nil:
+	case answer.Action == sink.Replace && answer.Record == nil:
 		return errors.New("resolution Replace without a record")
 	case ctx.Err() != nil:
 		return ctx.Err() // a refusal that was not decided is not logged
@@ -109,7 +110,7 @@ func (p *Producer) decide(ctx context.Context, part *partition) error {
 		zap.String(logkey.Cause, refused.cause.Name), zap.Int(logkey.Bytes, size),
 		zap.Uint64(logkey.Ticket, question.Ticket),
 	}
-	if answer.Action == Replace {
+	if answer.Action == sink.Replace {
 		p.log.Warn("a record that kafka refuses is replaced",
 			append(fields, zap.String(logkey.ByTopic, answer.Record.Topic))...)
 	} else {
@@ -134,35 +135,35 @@ func (p *Producer) awaitLimit(ctx context.Context, t *topic, since time.Time) {
 }
 
 // refusal is the question about the record.
-func (r *refused) refusal() (Refusal, error) {
+func (r *refused) refusal() (sink.Refusal, error) {
 	b := r.batch
 	data, err := b.expand()
 	if err != nil {
-		return Refusal{}, err
+		return sink.Refusal{}, err
 	}
 	raw, _, err := nextRecord(data)
 	if err != nil {
-		return Refusal{}, err
+		return sink.Refusal{}, err
 	}
 	rec, err := raw.decode()
 	if err != nil {
-		return Refusal{}, err
+		return sink.Refusal{}, err
 	}
 	rec.Timestamp = b.firstTimestamp + raw.timestampDelta
 	takeOriginal(&rec)
-	q := Refusal{
+	q := sink.Refusal{
 		Ticket: b.tickets[0], Topic: b.part.topic.name, Partition: b.part.index,
 		Key: rec.Key, Value: rec.Value, Headers: rec.Headers, Timestamp: rec.Timestamp,
-		Reason: InvalidRecord, Words: b.words,
+		Reason: sink.InvalidRecord, Words: b.words,
 	}
 	switch r.cause.Trouble {
-	case wire.RecordTooLarge:
-		q.Reason, q.Bytes, q.Limit = TooLarge, b.size(), b.part.topic.max
-	case wire.TopicMissing:
-		q.Reason = NoPartition
+	case sink.RecordTooLarge:
+		q.Reason, q.Bytes, q.Limit = sink.TooLarge, b.size(), b.part.topic.max
+	case sink.TopicMissing:
+		q.Reason = sink.NoPartition
 	}
 	if r.cause == illegalName {
-		q.Reason = IllegalTopic
+		q.Reason = sink.IllegalTopic
 	}
 	return q, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -95,7 +96,7 @@ func poison(c *kfake.Cluster, topic string, code int16) *kfake.FaultHandle {
 func TestRefused(t *testing.T) {
 	for mode, change := range modes {
 		for _, code := range []int16{wire.MessageTooLarge, 18, 87, 32} {
-			for _, action := range []Action{Hold, Drop, Replace} {
+			for _, action := range []sink.Action{sink.Hold, sink.Drop, sink.Replace} {
 				for _, bad := range [][]int{{1}, {20}, {60}, {3, 4, 30, 59}} {
 					t.Run(fmt.Sprintf("%s %s %d at %d", mode, wire.VerdictOf(code).Name, action, bad),
 						func(t *testing.T) {
@@ -110,21 +111,21 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func testRefused(t *testing.T, mode func(*Config), code int16, action Action, bad []int) {
+func testRefused(t *testing.T, mode func(*Config), code int16, action sink.Action, bad []int) {
 	c := newCluster(t, kfake.SeedTopics(1, "t", "dead"))
 	fault := poison(c, "t", code)
 	var mu sync.Mutex
-	var asked []Refusal
+	var asked []sink.Refusal
 	r := newRig(t, c, mode, func(cfg *Config) {
 		cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.KeepTimestamps = 600, 200, true
-		cfg.Refused = func(q Refusal) Resolution {
+		cfg.Refused = func(q sink.Refusal) sink.Resolution {
 			mu.Lock()
 			defer mu.Unlock()
 			asked = append(asked, q)
-			if action == Hold && len(asked) == 2 {
+			if action == sink.Hold && len(asked) == 2 {
 				fault.Remove()
 			}
-			return Resolution{action, &router.Record{
+			return sink.Resolution{Action: action, Record: &router.Record{
 				Topic: "dead", Partition: -1, Key: q.Key,
 				Value: append([]byte("dead "), q.Value...),
 			}}
@@ -143,9 +144,9 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action Action, ba
 		}
 		window += r.put("t", []byte(value))
 		switch {
-		case value[0] == 'g' || action == Hold:
+		case value[0] == 'g' || action == sink.Hold:
 			want = append(want, value)
-		case action == Replace:
+		case action == sink.Replace:
 			dead = append(dead, "dead "+value)
 		}
 	}
@@ -162,7 +163,7 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action Action, ba
 	require.Empty(t, r.Trouble())
 
 	sessions := testutil.ToFloat64(r.metrics.epochBumps)
-	if action == Hold {
+	if action == sink.Hold {
 		require.Zero(t, sessions)
 	} else {
 		require.EqualValues(t, len(bad), sessions, "one ends at each record that is left out")
@@ -171,18 +172,18 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action Action, ba
 	mu.Lock()
 	defer mu.Unlock()
 	q := asked[0]
-	require.Equal(t, Refusal{
+	require.Equal(t, sink.Refusal{
 		Ticket: uint64(bad[0] + 2), Topic: "t", Key: []byte("k"), Value: fmt.Appendf(nil, "bad %02d", bad[0]),
 		Timestamp: 1700000000000,
 		Headers:   []router.Header{{Key: "id", Value: fmt.Append(nil, bad[0]+2)}, {Key: "none"}},
 		Words:     wire.VerdictOf(code).Name, Bytes: q.Bytes, Limit: q.Limit, Reason: map[bool]string{
-			true:  TooLarge,
-			false: InvalidRecord,
+			true:  sink.TooLarge,
+			false: sink.InvalidRecord,
 		}[code == wire.MessageTooLarge || code == 18],
 	}, q)
-	require.Equal(t, q.Reason == TooLarge, q.Limit > 0)
-	require.Equal(t, q.Reason == TooLarge, q.Bytes > 0)
-	if action != Hold {
+	require.Equal(t, q.Reason == sink.TooLarge, q.Limit > 0)
+	require.Equal(t, q.Reason == sink.TooLarge, q.Bytes > 0)
+	if action != sink.Hold {
 		require.Len(t, asked, len(bad))
 	}
 }
@@ -198,11 +199,11 @@ func TestRefusedLimit(t *testing.T) {
 					c := newCluster(t, kfake.SeedTopics(1, "t", "dead"))
 					r := newRig(t, c, change, func(cfg *Config) {
 						cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.Compression = 20_000, 20_000, compression
-						cfg.Refused = func(q Refusal) Resolution {
+						cfg.Refused = func(q sink.Refusal) sink.Resolution {
 							assert.Equal(t, 10_000, q.Limit)
 							assert.Greater(t, q.Bytes, q.Limit)
 							assert.Equal(t, noise(30_000), q.Value)
-							return Resolution{Replace, &router.Record{
+							return sink.Resolution{Action: sink.Replace, Record: &router.Record{
 								Topic: "dead", Key: q.Key,
 								Value: []byte("too large"),
 							}}
@@ -249,8 +250,10 @@ func TestRefusedReplacementWaits(t *testing.T) {
 				c := newCluster(t, kfake.SeedTopics(1, "t", "other"))
 				poison(c, "t", 87)
 				r := newRig(t, c, change, func(cfg *Config) {
-					cfg.Refused = func(q Refusal) Resolution {
-						return Resolution{Replace, &router.Record{Topic: "dead", Partition: -1, Value: q.Value}}
+					cfg.Refused = func(q sink.Refusal) sink.Resolution {
+						return sink.Resolution{
+							Action: sink.Replace, Record: &router.Record{Topic: "dead", Partition: -1, Value: q.Value},
+						}
 					}
 				}).start()
 				for _, v := range []string{"a", "bad", "b"} {
@@ -264,8 +267,8 @@ func TestRefusedReplacementWaits(t *testing.T) {
 					r.drain()
 				}()
 				require.Eventually(t, func() bool {
-					return slices.ContainsFunc(r.Trouble(), func(tr Trouble) bool {
-						return tr.Kind == wire.TopicMissing &&
+					return slices.ContainsFunc(r.Trouble(), func(tr sink.Trouble) bool {
+						return tr.Kind == sink.TopicMissing &&
 							strings.Contains(tr.Object, "dead")
 					})
 				}, testPatience, time.Millisecond, "%v", r.Trouble())
@@ -291,11 +294,13 @@ func TestRefusedTwice(t *testing.T) {
 				poison(c, "t", 87)
 				poison(c, "dead", 87)
 				r := newRig(t, c, change, func(cfg *Config) {
-					cfg.Refused = func(q Refusal) Resolution {
+					cfg.Refused = func(q sink.Refusal) sink.Resolution {
 						if q.Topic == "dead" {
-							return Resolution{Action: Drop}
+							return sink.Resolution{Action: sink.Drop}
 						}
-						return Resolution{Replace, &router.Record{Topic: "dead", Partition: -1, Value: q.Value}}
+						return sink.Resolution{
+							Action: sink.Replace, Record: &router.Record{Topic: "dead", Partition: -1, Value: q.Value},
+						}
 					}
 				}).start()
 				window := r.put("t", []byte("a")) + r.put("t", []byte("bad")) + r.put("t", []byte("b"))
@@ -320,8 +325,11 @@ func TestRefusedInPlace(t *testing.T) {
 				poison(c, "t", 87)
 				r := newRig(t, c, change, func(cfg *Config) {
 					cfg.MaxBatchBytes, cfg.MaxRequestBytes = 300, 200
-					cfg.Refused = func(Refusal) Resolution {
-						return Resolution{Replace, &router.Record{Topic: "t", Partition: -1, Value: []byte("mended")}}
+					cfg.Refused = func(sink.Refusal) sink.Resolution {
+						return sink.Resolution{
+							Action: sink.Replace,
+							Record: &router.Record{Topic: "t", Partition: -1, Value: []byte("mended")},
+						}
 					}
 				}).start()
 				r.put("t", []byte("first"))
@@ -354,7 +362,7 @@ func TestRefusedAlone(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(1, "t"))
 		poison(c, "t", 87)
 		r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) {
-			cfg.Refused = func(Refusal) Resolution { return Resolution{Action: Drop} }
+			cfg.Refused = func(sink.Refusal) sink.Resolution { return sink.Resolution{Action: sink.Drop} }
 		}).start()
 		r.put("t", []byte("bad"))
 		r.whole()
@@ -376,10 +384,10 @@ func TestRefusedAndStopped(t *testing.T) {
 		poison(c, "t", 87)
 		asked, answer := make(chan struct{}), make(chan struct{})
 		r := newRig(t, c, func(cfg *Config) {
-			cfg.Refused = func(Refusal) Resolution {
+			cfg.Refused = func(sink.Refusal) sink.Resolution {
 				close(asked)
 				<-answer
-				return Resolution{Action: Drop}
+				return sink.Resolution{Action: sink.Drop}
 			}
 		})
 		r.put("t", []byte("bad"))

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -114,7 +115,7 @@ func TestARefusedRenewalIsSaid(t *testing.T) {
 		password.Store("rotated too early")
 		sent += stream(t, p, func() bool {
 			for _, x := range p.Trouble() {
-				if x.Kind == wire.NotAuthenticated {
+				if x.Kind == sink.NotAuthenticated {
 					password.Store("right")
 					return true
 				}
@@ -148,7 +149,7 @@ func TestControlConnectionAuthenticatesAgain(t *testing.T) {
 		require.Equal(t, int32(2), opened.Load())
 		wrong.Store(1)
 		require.Eventually(t, func() bool {
-			return len(p.Trouble()) > 0 && p.Trouble()[0].Kind == wire.NotAuthenticated
+			return len(p.Trouble()) > 0 && p.Trouble()[0].Kind == sink.NotAuthenticated
 		}, testPatience, time.Millisecond)
 		wrong.Store(0)
 		require.Eventually(t, func() bool { return len(p.Trouble()) == 0 }, testPatience, time.Millisecond)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
@@ -102,7 +103,7 @@ func TestRealAuthenticatesAgain(t *testing.T) {
 			}
 			opened := dials(&cfg)
 			p, acked := bare(t, cfg)
-			_, _, err := p.Begin(t.Context(), Owner{TransactionalID: "slot", SystemID: "1"})
+			_, _, err := p.Begin(t.Context(), sink.Owner{ID: "slot", SystemID: "1"})
 			require.NoError(t, err)
 			sent, settled, renewals := uint32(0), int32(0), int32(0)
 			for began := time.Now(); time.Since(began) < sessions*6*time.Second; sent++ {

@@ -100,7 +100,7 @@ func (p *Producer) collect(b *broker) *request {
 		p.refresh(part)
 	}
 	if p.tx != nil {
-		r.transactionalID = p.tx.owner.TransactionalID
+		r.transactionalID = p.tx.owner.ID
 	}
 	r.arrange()
 	p.picked = picked

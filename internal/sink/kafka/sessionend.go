@@ -1,18 +1,11 @@
 package kafka
 
 import (
-	"errors"
 	"fmt"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
-
-// ErrSessionOver is the error of Produce, Drain and Keep after an event that no repeat of the same bytes can heal: the
-// broker has lost the producer's sequence, a transaction has timed out, a refused record is to be left out, a topic was
-// made again with fewer partitions. The caller calls Abandon, Begin if it has an owner, and produces again whatever was
-// not acknowledged. Some of that may be in the log already; with transactions, only if the position that Begin returns
-// covers it.
-var ErrSessionOver = errors.New("the session with Kafka is over")
 
 // lose ends the session at an answer that says that our sequence, epoch or transaction is lost.
 //
@@ -37,7 +30,7 @@ func (p *Producer) giveUp(object, why string) {
 	if p.ended == nil {
 		p.metrics.epochBumps.Inc()
 	}
-	p.end(fmt.Errorf("%w: %s: %s", ErrSessionOver, object, why))
+	p.end(fmt.Errorf("%w: %s: %s", sink.ErrSessionOver, object, why))
 }
 
 // end ends the session. Nothing is sent from here on, and every call that waits returns the error. The records that are

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -22,19 +23,19 @@ func TestLosesTheSession(t *testing.T) {
 		want   error
 		id     bool // it is still good
 	}{
-		"transactions, fenced":         {exactlyOnce("x"), wire.ProducerFenced, 0, ErrFenced, true},
-		"transactions, an old epoch":   {exactlyOnce("x"), wire.InvalidProducerEpoch, 0, ErrFenced, true},
-		"open for a while":             {exactlyOnce("x"), wire.ProducerFenced, timeout / 2, ErrFenced, true},
-		"open for long":                {exactlyOnce("x"), wire.ProducerFenced, timeout / 4 * 3, ErrSessionOver, true},
-		"open for long, an old epoch":  {exactlyOnce("x"), wire.InvalidProducerEpoch, timeout, ErrSessionOver, true},
-		"the id has expired":           {exactlyOnce("x"), wire.InvalidProducerIDMapping, 0, ErrSessionOver, true},
-		"another transaction":          {exactlyOnce("x"), wire.InvalidTxnState, 0, ErrSessionOver, true},
-		"transactions, sequence":       {exactlyOnce("x"), 45, 0, ErrSessionOver, true},
-		"sequence":                     {owned, 45, 0, ErrSessionOver, true},
-		"sequence, no owner":           {func(*Config) {}, 45, 0, ErrSessionOver, true},
-		"an old epoch, no owner":       {func(*Config) {}, wire.InvalidProducerEpoch, 0, ErrSessionOver, false},
-		"unknown producer, no owner":   {func(*Config) {}, 59, 0, ErrSessionOver, true},
-		"the id has expired, no owner": {func(*Config) {}, wire.InvalidProducerIDMapping, 0, ErrSessionOver, false},
+		"transactions, fenced":    {exactlyOnce("x"), wire.ProducerFenced, 0, sink.ErrFenced, true},
+		"transactions, old epoch": {exactlyOnce("x"), wire.InvalidProducerEpoch, 0, sink.ErrFenced, true},
+		"open for a while":        {exactlyOnce("x"), wire.ProducerFenced, timeout / 2, sink.ErrFenced, true},
+		"open long":               {exactlyOnce("x"), wire.ProducerFenced, 3 * timeout / 4, sink.ErrSessionOver, true},
+		"open long, old epoch":    {exactlyOnce("x"), wire.InvalidProducerEpoch, timeout, sink.ErrSessionOver, true},
+		"the id has expired":      {exactlyOnce("x"), wire.InvalidProducerIDMapping, 0, sink.ErrSessionOver, true},
+		"another transaction":     {exactlyOnce("x"), wire.InvalidTxnState, 0, sink.ErrSessionOver, true},
+		"transactions, sequence":  {exactlyOnce("x"), 45, 0, sink.ErrSessionOver, true},
+		"sequence":                {owned, 45, 0, sink.ErrSessionOver, true},
+		"sequence, no owner":      {func(*Config) {}, 45, 0, sink.ErrSessionOver, true},
+		"old epoch, no owner":     {func(*Config) {}, wire.InvalidProducerEpoch, 0, sink.ErrSessionOver, false},
+		"unknown producer, alone": {func(*Config) {}, 59, 0, sink.ErrSessionOver, true},
+		"id has expired, alone":   {func(*Config) {}, wire.InvalidProducerIDMapping, 0, sink.ErrSessionOver, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ended []error
@@ -54,7 +55,7 @@ func TestLosesTheSession(t *testing.T) {
 			require.Equal(t, test.id, p.id.valid())
 			require.False(t, p.sending())
 			lost, fenced := 0.0, 1.0
-			if test.want == ErrSessionOver { //nolint:errorlint // the table's own
+			if test.want == sink.ErrSessionOver { //nolint:errorlint // the table's own
 				lost, fenced = 1, 0
 				require.ErrorContains(t, ended[0], "partition t/1: "+wire.VerdictOf(test.code).Name)
 			}
@@ -83,7 +84,7 @@ func TestForgetsTheSession(t *testing.T) {
 		if p.own != nil {
 			p.own.plain = test.plain
 		}
-		p.id, p.ended, p.leavesOut = test.id, ErrSessionOver, "t"
+		p.id, p.ended, p.leavesOut = test.id, sink.ErrSessionOver, "t"
 		if p.tx != nil {
 			p.tx.live.opened = time.Now()
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -36,7 +37,7 @@ func (p *Producer) unacknowledged(b *broker, age time.Duration) {
 	}
 	object := "broker " + b.addr
 	if c.silence.waits() {
-		b.trouble.set(&p.troubles, wire.NotEnoughReplicas, object, fmt.Sprintf("The broker at %s answers, and has "+
+		b.trouble.set(&p.troubles, sink.NotEnoughReplicas, object, fmt.Sprintf("The broker at %s answers, and has "+
 			"acknowledged nothing for %s: it waits for a replica on another broker, or for its disk.", b.addr,
 			human.Duration(age)),
 			fault.Do("Look at the brokers whose replicas are not in sync. One that hangs is named besides.",
@@ -44,7 +45,7 @@ func (p *Producer) unacknowledged(b *broker, age time.Duration) {
 		return
 	}
 	silent := c.wire.Silent(age)
-	b.trouble.set(&p.troubles, wire.BrokerUnreachable, object, wire.Sentences(object, silent), silent.Remedy())
+	b.trouble.set(&p.troubles, sink.BrokerUnreachable, object, wire.Sentences(object, silent), silent.Remedy())
 }
 
 // askWhetherItHangs opens another connection. It takes as long as an answer may, before it is called slow.

@@ -3,6 +3,7 @@ package kafka
 import (
 	"sync"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -41,9 +42,9 @@ func (l *producerLock) Lock() {
 // stage holds records between ProduceAt and their batches. Guarded by the producer's lock.
 type stage struct {
 	records []staged
-	bodies  []byte   // of the records: see appendBody
-	pos     Position // of the last record
-	sink    int      // keeps the compiler from leaving out what only touches
+	bodies  []byte        // of the records: see appendBody
+	pos     sink.Position // of the last record
+	sink    int           // keeps the compiler from leaving out what only touches
 }
 
 // staged is a record in the stage.
@@ -67,7 +68,7 @@ func (p *Producer) stages(t *topic, rec *router.Record, size int) bool {
 }
 
 // toStage takes the record into the stage.
-func (p *Producer) toStage(t *topic, rec *router.Record, size int, ticket uint64, pos Position) {
+func (p *Producer) toStage(t *topic, rec *router.Record, size int, ticket uint64, pos sink.Position) {
 	s := &p.stage
 	s.bodies = appendBody(s.bodies, rec)
 	s.records = append(s.records, staged{

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -249,9 +250,9 @@ func TestRefusedTimestamps(t *testing.T) {
 					When: func(kmsg.Request) bool { times.Store(time.Now(), true); return true },
 				})
 				r := newRig(t, c, change, func(cfg *Config) {
-					cfg.Refused = func(Refusal) Resolution {
+					cfg.Refused = func(sink.Refusal) sink.Resolution {
 						t.Error("asked about a row that is not to blame")
-						return Resolution{}
+						return sink.Resolution{}
 					}
 				}).start()
 				said := []int64{1600000000000, 1600000000001}
@@ -278,7 +279,7 @@ func TestRefusedTimestampOfAPreset(t *testing.T) {
 		})
 		r := newRig(t, c, func(cfg *Config) {
 			cfg.KeepTimestamps, cfg.TimestampColumn = true, "happened_at"
-			cfg.Refused = func(Refusal) Resolution { return Resolution{Action: Hold} }
+			cfg.Refused = func(sink.Refusal) sink.Resolution { return sink.Resolution{Action: sink.Hold} }
 		})
 		r.timed(1600000000000)
 		r.Flush()
@@ -299,9 +300,9 @@ func TestARefusalHasTheRowsTimestamp(t *testing.T) {
 			Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Count: 1,
 			Err: &kerr.Error{Code: 87, Message: "INVALID_RECORD"},
 		})
-		asked := make(chan Refusal, 1)
+		asked := make(chan sink.Refusal, 1)
 		r := newRig(t, c, func(cfg *Config) {
-			cfg.Refused = func(q Refusal) Resolution { asked <- q; return Resolution{Action: Drop} }
+			cfg.Refused = func(q sink.Refusal) sink.Resolution { asked <- q; return sink.Resolution{Action: sink.Drop} }
 		})
 		r.timed(1600000000000)
 		r.Flush()
@@ -314,7 +315,7 @@ func TestARefusalHasTheRowsTimestamp(t *testing.T) {
 
 // TestTimelyAllocatesNothing: a backlog is where every record has another timestamp.
 func TestTimelyAllocatesNothing(t *testing.T) {
-	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}})
+	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(sink.Delivery) {}})
 	require.NoError(t, err)
 	topic := p.topic("t")
 	rec := &router.Record{Headers: []router.Header{{Key: "id"}}, Timestamp: 1600000000000}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // topic is a topic in use. Guarded by the producer's lock.
@@ -27,7 +27,7 @@ type topic struct {
 	sticky int    // partition that takes records without a key
 	shifts shifts // how far timestamps may be from the present time
 
-	grown Growth // the last one; no time: none
+	grown sink.Growth // the last one; no time: none
 
 	fewerAt   time.Time // of the first of fewerSeen
 	fewerSeen int       // metadata answers in a row that said so
@@ -68,7 +68,7 @@ func (t *topic) leaderless() bool {
 		return true
 	}
 	for _, part := range t.partitions {
-		if part.pending > 0 && (part.broker == nil || part.trouble.Kind == wire.NoLeader) {
+		if part.pending > 0 && (part.broker == nil || part.trouble.Kind == sink.NoLeader) {
 			return true
 		}
 	}

@@ -8,10 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
-	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 func TestTopicAppears(t *testing.T) {
@@ -26,7 +28,7 @@ func TestTopicAppears(t *testing.T) {
 		}()
 		require.Eventually(t, func() bool {
 			ts := r.Trouble()
-			return len(ts) == 1 && ts[0].Kind == wire.TopicMissing && ts[0].Object == `topic "t"` &&
+			return len(ts) == 1 && ts[0].Kind == sink.TopicMissing && ts[0].Object == `topic "t"` &&
 				slices.Equal(ts[0].Commands,
 					[]string{"kafka-topics.sh --bootstrap-server " + r.cfg.Brokers[0] +
 						" --create --topic t --partitions 12"})
@@ -52,7 +54,7 @@ func TestTopicDeleted(t *testing.T) {
 		r.burst()
 		require.Eventually(t, func() bool {
 			for _, x := range r.Trouble() {
-				if x.Kind == wire.TopicMissing {
+				if x.Kind == sink.TopicMissing {
 					return true
 				}
 			}
@@ -119,7 +121,7 @@ func TestTopicReCreatedWithFewerPartitions(t *testing.T) {
 
 // TestOneAnswerMovesNothing: a broker that has not heard of added partitions must not be believed.
 func TestOneAnswerMovesNothing(t *testing.T) {
-	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}})
+	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(sink.Delivery) {}})
 	require.NoError(t, err)
 	topic := p.topic("t")
 	topic.adopt(5)
@@ -138,7 +140,7 @@ func TestOneAnswerMovesNothing(t *testing.T) {
 // Bug (producer): A partition whose leader went away while its batches were in flight asked for no other leader. Cost:
 // records wait up to `MetadataInterval` (30 s) after a topic was re-created.
 func TestLeaderLostInFlight(t *testing.T) {
-	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}})
+	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(sink.Delivery) {}})
 	require.NoError(t, err)
 	topic := p.topic("t")
 	topic.adopt(1)
@@ -253,7 +255,7 @@ func TestPartitionsAdded(t *testing.T) {
 		require.Len(t, got, 500)
 		grown := r.Grown()
 		require.Len(t, grown, 1)
-		require.Equal(t, Growth{
+		require.Equal(t, sink.Growth{
 			Topic: "t", Before: 1, Now: 8, At: grown[0].At, Next: grown[0].Next, Commands: grown[0].Commands,
 		}, grown[0])
 		require.Contains(t, grown[0].Next, "no group that reads the topic has lag")

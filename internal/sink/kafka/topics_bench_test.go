@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -57,7 +58,7 @@ func benchmarkTopics(b *testing.B, topics int) {
 	room := make(chan struct{}, 1)
 	p, err := New(Config{
 		Cluster: wire.Cluster{Brokers: c.ListenAddrs()},
-		Acked:   func(d Delivery) { bytes.Add(-d.Bytes); poke(room) },
+		Acked:   func(d sink.Delivery) { bytes.Add(-d.Bytes); poke(room) },
 	})
 	require.NoError(b, err)
 	ctx, stop := context.WithCancel(b.Context())

@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -40,17 +40,6 @@ func (t *Transactions) setDefaults() {
 	t.Bytes = cmp.Or(t.Bytes, 4<<20)
 }
 
-// Position is a record's place in the source's log: everything up to and including it is covered.
-type Position struct {
-	Timeline int32
-	lsn.Position
-
-	// XID and Time are the transaction's at the position. In the log of a server that was put back to an older state,
-	// another transaction is there, or none. XID is 0 where there is no transaction.
-	XID  uint32
-	Time time.Time
-}
-
 // transaction is one Kafka transaction. Guarded by the producer's lock; only the goroutine of runOwner ends one.
 //
 // There are at most two: live, whose batches may be sent, and after it, once live is sealed, the transaction that
@@ -67,9 +56,9 @@ type transaction struct {
 	acked   uint64 // records in the log, invisible until the commit, and dropped ones
 	dropped []*batch
 	bytes   int64
-	last    Position  // of the last record
-	began   time.Time // when it had a record and was live
-	opened  time.Time // when the coordinator may have heard of it first; zero while it has not
+	last    sink.Position // of the last record
+	began   time.Time     // when it had a record and was live
+	opened  time.Time     // when the coordinator may have heard of it first; zero while it has not
 
 	sealed       bool   // no more records
 	metadata     string // the offset metadata that commits with it; set when sealed
@@ -92,10 +81,10 @@ type transactions struct {
 	sealAt   time.Time
 	sealedAt time.Time // of the last seal
 
-	mark   Mark      // stored with each transaction
-	kept   int64     // the number of the mark that was kept last
-	quiet  time.Time // when a mark is kept although no record comes
-	latest Position  // of the last transaction that was committed
+	mark   sink.Mark     // stored with each transaction
+	kept   int64         // the number of the mark that was kept last
+	quiet  time.Time     // when a mark is kept although no record comes
+	latest sink.Position // of the last transaction that was committed
 
 	count uint64 // transactions sealed in this life
 }
@@ -111,7 +100,7 @@ func newTransactions(cfg *Transactions, o *ownership) *transactions {
 }
 
 // add counts a record that goes to the partition's open batch.
-func (x *transactions) add(part *partition, size int, pos Position) {
+func (x *transactions) add(part *partition, size int, pos sink.Position) {
 	x.include(size, pos)
 	t := x.filling
 	if part.filling != t {
@@ -125,7 +114,7 @@ func (x *transactions) add(part *partition, size int, pos Position) {
 }
 
 // include counts a record of the transaction that is filled.
-func (x *transactions) include(size int, pos Position) {
+func (x *transactions) include(size int, pos sink.Position) {
 	t := x.filling
 	if t.records == 0 {
 		t.began = time.Now()
@@ -246,7 +235,7 @@ const markQuiet = 200 * time.Millisecond
 
 // Remember has the next transaction keep the mark beside the position. Where no record comes for a while, a transaction
 // without records does.
-func (p *Producer) Remember(m Mark) {
+func (p *Producer) Remember(m sink.Mark) {
 	x := p.tx
 	if x == nil {
 		return

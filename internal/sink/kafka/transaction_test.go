@@ -16,17 +16,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-var owner = Owner{TransactionalID: "cdc-outbox.7.slot", SystemID: "7"}
+var owner = sink.Owner{ID: "cdc-outbox.7.slot", SystemID: "7"}
 
 func exactlyOnce(instance string) func(*Config) {
 	return func(cfg *Config) { cfg.Transactions = &Transactions{Instance: instance} }
 }
 
-func (r *rig) begin() (Stored, bool) {
+func (r *rig) begin() (sink.Stored, bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	defer cancel()
@@ -107,7 +108,7 @@ func TestTransactions(t *testing.T) {
 		second := newRig(t, c, exactlyOnce("second"))
 		s, found := second.begin()
 		require.True(t, found)
-		require.Equal(t, Stored{Position: at(1000), SystemID: "7", Instance: "first"}, s)
+		require.Equal(t, sink.Stored{Position: at(1000), SystemID: "7", Instance: "first"}, s)
 	})
 }
 
@@ -238,7 +239,7 @@ func TestTransactionFenced(t *testing.T) {
 			}
 			other.transact(1, "a")
 			ctx, cancel := context.WithTimeout(t.Context(), testPatience)
-			require.ErrorIs(t, other.Drain(ctx), ErrFenced)
+			require.ErrorIs(t, other.Drain(ctx), sink.ErrFenced)
 			cancel()
 			fenced := testutil.ToFloat64(pair[0].metrics.fenced) + testutil.ToFloat64(pair[1].metrics.fenced)
 			require.EqualValues(t, turn, fenced)

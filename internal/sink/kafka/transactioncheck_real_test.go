@@ -37,7 +37,7 @@ func TestRealCheckTransactions(t *testing.T) {
 	}
 	look := func(bad ...string) {
 		t.Helper()
-		findings, err := check.Transactions(t.Context(), cfg, owner.TransactionalID)
+		findings, err := check.Transactions(t.Context(), cfg, owner.ID)
 		require.NoError(t, err)
 		var fails []string
 		for subject, level := range worst(findings) {
@@ -49,10 +49,10 @@ func TestRealCheckTransactions(t *testing.T) {
 		}
 		require.ElementsMatch(t, bad, fails, "%+v", findings)
 	}
-	look("transactional id "+owner.TransactionalID, "topic "+positions)
-	allow(t, c, onTransactionalID(owner.TransactionalID), kadm.OpWrite, kadm.OpDescribe)
-	look("group "+owner.TransactionalID, "topic "+positions)
-	allow(t, c, onGroup(owner.TransactionalID), kadm.OpRead)
+	look("transactional id "+owner.ID, "topic "+positions)
+	allow(t, c, onTransactionalID(owner.ID), kadm.OpWrite, kadm.OpDescribe)
+	look("group "+owner.ID, "topic "+positions)
+	allow(t, c, onGroup(owner.ID), kadm.OpRead)
 	look("topic " + positions)
 	allow(t, c, onTopics(positions), kadm.OpRead, kadm.OpDescribe, kadm.OpCreate)
 	look()

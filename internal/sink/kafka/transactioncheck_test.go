@@ -20,7 +20,7 @@ func TestCheckTransactionsDisturbsNobody(t *testing.T) {
 		for range 5 {
 			r.transact(3, "t")
 			findings, err := check.Transactions(t.Context(), check.Options{Cluster: r.cfg.Cluster},
-				owner.TransactionalID)
+				owner.ID)
 			require.NoError(t, err)
 			for _, f := range findings {
 				require.Equal(t, preflight.OK, f.Level, "%+v", f)

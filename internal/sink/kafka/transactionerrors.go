@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -38,7 +39,7 @@ func (p *Producer) judge(api, object string, code int16) (ok bool, wait time.Dur
 	x := p.tx
 	v := wire.VerdictOf(code)
 	if code != 0 && v.Action == wire.Done { // a success of Produce requests only
-		v.Action, v.Trouble = wire.Mute, wire.Rejected
+		v.Action, v.Trouble = wire.Mute, sink.Rejected
 	}
 	switch v.Action {
 	case wire.Done:
@@ -62,12 +63,12 @@ func (p *Producer) judgePartition(topic, object string, code int16) (ok bool, wa
 	case wire.UnknownTopic:
 		x.failures++
 		p.wantMetadata() // it may have been re-created with fewer partitions
-		x.trouble.set(&p.troubles, wire.TopicMissing, fmt.Sprintf("topic %q", topic), "The topic does not exist.",
+		x.trouble.set(&p.troubles, sink.TopicMissing, fmt.Sprintf("topic %q", topic), "The topic does not exist.",
 			p.cfg.CreateTopicByHand(topic))
 		return false, p.cfg.pace.delay(x.failures)
 	case wire.TopicAuthorizationFailed:
 		x.failures++
-		x.trouble.set(&p.troubles, wire.NotAuthorized, object, fmt.Sprintf("Writing is not allowed (%s).", v.Name),
+		x.trouble.set(&p.troubles, sink.NotAuthorized, object, fmt.Sprintf("Writing is not allowed (%s).", v.Name),
 			p.cfg.AllowWrite(topic))
 		return false, p.cfg.pace.slowly()
 	}
@@ -82,14 +83,14 @@ func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 		// that loads to versions that do not know the other code (KIP-890). Where it does load, no other coordinator is
 		// to be asked.
 		if o.failures > 100 {
-			o.trouble.set(&p.troubles, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Remedy{})
+			o.trouble.set(&p.troubles, sink.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Remedy{})
 		}
 		return min(time.Duration(o.failures)*2*time.Millisecond, 50*time.Millisecond)
 	}
 	if v.Action == wire.Rewind || v.Action == wire.Refresh { // another broker may be the coordinator by now
 		o.transactionCoordinator.forget()
 		o.groupCoordinator.forget()
-		o.trouble.set(&p.troubles, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Do(
+		o.trouble.set(&p.troubles, sink.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Do(
 			"A new cluster makes the topics of its coordinators within seconds. If it lasts, their partitions lack "+
 				"leaders or replicas.", p.cfg.Command("kafka-topics", "--describe --topic __transaction_state"),
 			p.cfg.Command("kafka-topics", "--describe --topic __consumer_offsets")))
@@ -99,7 +100,7 @@ func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 	switch v.Code {
 	case wire.TopicAuthorizationFailed, wire.GroupAuthorizationFailed, wire.ClusterAuthorizationFailed,
 		wire.TransactionalIDAuthorizationFailed:
-		kind = wire.NotAuthorized
+		kind = sink.NotAuthorized
 		remedy = p.allowOwner()
 	case wire.InvalidTransactionTimeout:
 		remedy = wire.RaiseTransactionTimeout(o.timeout)
@@ -111,7 +112,7 @@ func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 // allowOwner is the command that gives the rights to the transactional id and to what else the delivery mode needs.
 func (p *Producer) allowOwner() fault.Remedy {
 	if p.tx == nil {
-		return p.cfg.AllowFencing(p.own.owner.TransactionalID)
+		return p.cfg.AllowFencing(p.own.owner.ID)
 	}
-	return p.cfg.AllowTransactions(p.tx.owner.TransactionalID, p.tx.cfg.PositionTopic)
+	return p.cfg.AllowTransactions(p.tx.owner.ID, p.tx.cfg.PositionTopic)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -21,10 +22,10 @@ func TestJudgesAnswers(t *testing.T) {
 		lost     bool
 		least    time.Duration
 		most     time.Duration
-		trouble  wire.TroubleKind
+		trouble  sink.TroubleKind
 	}{
 		"success":         {0, 5, true, false, 0, 0, ""},
-		"of Produce only": {46, 0, false, false, 5 * time.Hour, 10 * time.Hour, wire.Rejected},
+		"of Produce only": {46, 0, false, false, 5 * time.Hour, 10 * time.Hour, sink.Rejected},
 		"a new epoch":     {wire.InvalidProducerEpoch, 0, false, true, 0, 0, ""},
 		"fenced":          {wire.ProducerFenced, 0, false, true, 0, 0, ""},
 		"markers, the first": {
@@ -37,13 +38,13 @@ func TestJudgesAnswers(t *testing.T) {
 			wire.CoordinatorLoading, 99, false, false, 50 * time.Millisecond, 50 * time.Millisecond, "",
 		},
 		"markers for long": {
-			wire.CoordinatorLoading, 100, false, false, 50 * time.Millisecond, 50 * time.Millisecond, wire.NoProducerID,
+			wire.CoordinatorLoading, 100, false, false, 50 * time.Millisecond, 50 * time.Millisecond, sink.NoProducerID,
 		},
 		"another coordinator": {
-			wire.CoordinatorNotAvailable, 1, false, false, 2 * time.Second, 4 * time.Second, wire.NoProducerID,
+			wire.CoordinatorNotAvailable, 1, false, false, 2 * time.Second, 4 * time.Second, sink.NoProducerID,
 		},
 		"no right": {
-			wire.GroupAuthorizationFailed, 1, false, false, 5 * time.Hour, 10 * time.Hour, wire.NotAuthorized,
+			wire.GroupAuthorizationFailed, 1, false, false, 5 * time.Hour, 10 * time.Hour, sink.NotAuthorized,
 		},
 	} {
 		p, x := transacting(t)
@@ -67,10 +68,10 @@ func TestJudgesPartitions(t *testing.T) {
 	for name, test := range map[string]struct {
 		code        int16
 		least, most time.Duration
-		trouble     wire.TroubleKind
+		trouble     sink.TroubleKind
 	}{
-		"no topic": {wire.UnknownTopic, time.Second, 2 * time.Second, wire.TopicMissing},
-		"no right": {wire.TopicAuthorizationFailed, 5 * time.Hour, 10 * time.Hour, wire.NotAuthorized},
+		"no topic": {wire.UnknownTopic, time.Second, 2 * time.Second, sink.TopicMissing},
+		"no right": {wire.TopicAuthorizationFailed, 5 * time.Hour, 10 * time.Hour, sink.NotAuthorized},
 	} {
 		p, x := transacting(t)
 		ok, wait := p.judgePartition("t", "partition t/0", test.code)

@@ -40,7 +40,7 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	t, parts := x.live, slices.Clone(x.live.unadded)
 	req := &addpartitionstotxn.Request{
-		TransactionalID: x.owner.TransactionalID, ProducerID: p.id.id,
+		TransactionalID: x.owner.ID, ProducerID: p.id.id,
 		ProducerEpoch: p.id.epoch,
 	}
 	if t.opened.IsZero() {
@@ -57,7 +57,7 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 		}
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, part.index)
 	}
-	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, req)
+	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.ID, req)
 	if err != nil {
 		return p.unanswered(t, err)
 	}
@@ -100,9 +100,9 @@ func (p *Producer) addOffsets(ctx context.Context) time.Duration {
 		t.opened = time.Now()
 	}
 	p.mu.Unlock()
-	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, &addoffsetstotxn.Request{
-		TransactionalID: x.owner.TransactionalID, ProducerID: id.id, ProducerEpoch: id.epoch,
-		GroupID: x.owner.TransactionalID,
+	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.ID, &addoffsetstotxn.Request{
+		TransactionalID: x.owner.ID, ProducerID: id.id, ProducerEpoch: id.epoch,
+		GroupID: x.owner.ID,
 	})
 	if err != nil {
 		return p.unanswered(t, err)
@@ -118,8 +118,8 @@ func (p *Producer) addOffsets(ctx context.Context) time.Duration {
 func (p *Producer) commitPosition(ctx context.Context) time.Duration {
 	x := p.tx
 	id, t := p.current()
-	res, err := p.ask(ctx, &x.groupCoordinator, x.owner.TransactionalID, &txnoffsetcommit.Request{
-		TransactionalID: x.owner.TransactionalID, GroupID: x.owner.TransactionalID, ProducerID: id.id,
+	res, err := p.ask(ctx, &x.groupCoordinator, x.owner.ID, &txnoffsetcommit.Request{
+		TransactionalID: x.owner.ID, GroupID: x.owner.ID, ProducerID: id.id,
 		ProducerEpoch: id.epoch, GenerationID: -1,
 		Topics: []txnoffsetcommit.RequestTopic{{
 			Name: x.cfg.PositionTopic,
@@ -163,8 +163,8 @@ func (p *Producer) endTransaction(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	t, id := x.live, p.id
 	p.mu.Unlock()
-	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, &endtxn.Request{
-		TransactionalID: x.owner.TransactionalID, ProducerID: id.id, ProducerEpoch: id.epoch, Committed: true,
+	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.ID, &endtxn.Request{
+		TransactionalID: x.owner.ID, ProducerID: id.id, ProducerEpoch: id.epoch, Committed: true,
 	})
 	if err != nil {
 		return p.unanswered(t, err)
@@ -198,9 +198,9 @@ func (p *Producer) current() (identity, *transaction) {
 }
 
 func (o *ownership) object() string {
-	return fmt.Sprintf("transactional id %q", o.owner.TransactionalID)
+	return fmt.Sprintf("transactional id %q", o.owner.ID)
 }
 
 func (x *transactions) group() string {
-	return groupObject(x.owner.TransactionalID, x.cfg.PositionTopic)
+	return groupObject(x.owner.ID, x.cfg.PositionTopic)
 }

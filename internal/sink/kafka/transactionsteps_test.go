@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -148,7 +149,7 @@ func TestKeepsAMarkAlone(t *testing.T) {
 				func(_ *Producer, x *transactions) { x.quiet = now.Add(1) }, now.Add(1), now.Add(1), false,
 			},
 			"not begun": {func(p *Producer, _ *transactions) { p.own.begun = false }, again, again, false},
-			"fenced":    {func(p *Producer, _ *transactions) { p.ended = ErrFenced }, again, again, false},
+			"fenced":    {func(p *Producer, _ *transactions) { p.ended = sink.ErrFenced }, again, again, false},
 			"another one ends": {
 				func(_ *Producer, x *transactions) { x.filling = &transaction{} },
 				again, again, false,
@@ -167,13 +168,13 @@ func TestKeepsAMarkAlone(t *testing.T) {
 			}
 		}
 		p, x := transacting(t)
-		p.Remember(Mark{Writes: 8})
+		p.Remember(sink.Mark{Writes: 8})
 		first := x.quiet
 		require.Equal(t, time.Now().Add(markQuiet), first)
-		p.Remember(Mark{Writes: 9})
+		p.Remember(sink.Mark{Writes: 9})
 		require.Equal(t, first, x.quiet, "the first sets the time")
 		require.EqualValues(t, 9, x.mark.Writes)
-		still(t).Remember(Mark{Writes: 8})
+		still(t).Remember(sink.Mark{Writes: 8})
 		for name, set := range map[string]func(){
 			"kept": func() { x.kept = 9 }, "not begun": func() { x.kept, p.own.begun = 8, false },
 			"over": func() { p.own.begun, p.over = true, true },

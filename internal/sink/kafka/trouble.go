@@ -8,31 +8,13 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// Trouble is one thing the producer waits for. The producer continues when the cause is fixed.
-type Trouble struct {
-	Kind wire.TroubleKind `json:"kind"`
-	// e.g. `topic "orders.events"`, `partition orders.events/3`, `broker 127.0.0.1:9092`
-	Object   string    `json:"object"`
-	Since    time.Time `json:"since"`
-	Sentence string    `json:"sentence"`           // the problem
-	Remedy   string    `json:"remedy"`             // the next step; empty if there is nothing to do but wait
-	Commands []string  `json:"commands,omitempty"` // to be pasted
-}
-
-// Wait is the trouble as /status lists it.
-func (t *Trouble) Wait() fault.Wait {
-	return fault.Wait{
-		Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Commands: t.Commands,
-		Since: t.Since,
-	}
-}
-
 // trouble is the present trouble of one object, nil kind for none. Guarded by the producer's lock.
 type trouble struct {
-	Trouble
+	sink.Trouble
 	echo bool // of another trouble that is already reported
 	told bool // in the log
 }
@@ -73,16 +55,16 @@ func (l *troubleLog) tell(t *trouble) {
 	l.log.Warn("waiting for kafka", fields...)
 }
 
-func passes(kind wire.TroubleKind) bool {
+func passes(kind sink.TroubleKind) bool {
 	switch kind {
-	case wire.NoLeader, wire.NotEnoughReplicas, wire.BrokerUnreachable, wire.NoProducerID:
+	case sink.NoLeader, sink.NotEnoughReplicas, sink.BrokerUnreachable, sink.NoProducerID:
 		return true
 	}
 	return false
 }
 
 // hear is set for a trouble that says no more than another one: it is not logged.
-func (t *trouble) hear(kind wire.TroubleKind, object, sentence string, remedy fault.Remedy) {
+func (t *trouble) hear(kind sink.TroubleKind, object, sentence string, remedy fault.Remedy) {
 	t.note(kind, object, sentence, remedy)
 	t.echo = true
 }
@@ -95,12 +77,12 @@ func (t *trouble) speak() {
 }
 
 // note records the trouble, and reports whether it is a new one; Since stays while the kind is the same.
-func (t *trouble) note(kind wire.TroubleKind, object, sentence string, remedy fault.Remedy) bool {
+func (t *trouble) note(kind sink.TroubleKind, object, sentence string, remedy fault.Remedy) bool {
 	if t.Kind == kind {
 		t.Sentence, t.Remedy, t.Commands = sentence, remedy.Next, remedy.Commands
 		return false
 	}
-	*t = trouble{Trouble: Trouble{
+	*t = trouble{Trouble: sink.Trouble{
 		Kind: kind, Object: object, Since: time.Now(), Sentence: sentence, Remedy: remedy.Next,
 		Commands: remedy.Commands,
 	}}
@@ -108,7 +90,7 @@ func (t *trouble) note(kind wire.TroubleKind, object, sentence string, remedy fa
 }
 
 // set records the trouble, and has it logged once.
-func (t *trouble) set(l *troubleLog, kind wire.TroubleKind, object, sentence string, remedy fault.Remedy) {
+func (t *trouble) set(l *troubleLog, kind sink.TroubleKind, object, sentence string, remedy fault.Remedy) {
 	if !t.note(kind, object, sentence, remedy) {
 		return
 	}
@@ -134,10 +116,10 @@ func (t *trouble) resolve(l *troubleLog) {
 
 // Trouble returns the causes for which the producer waits at this moment, empty if nothing is wrong. Short ones, such
 // as a leader that moves, show up too: look at Since.
-func (p *Producer) Trouble() []Trouble {
+func (p *Producer) Trouble() []sink.Trouble {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var out, echoes []Trouble
+	var out, echoes []sink.Trouble
 	add := func(t *trouble) {
 		switch {
 		case t.Kind == "":
@@ -173,7 +155,7 @@ func (p *Producer) Trouble() []Trouble {
 		echoes = append(echoes, t.Trouble) // a connection that waits for it says the same
 	}
 	for _, e := range echoes {
-		if !slices.ContainsFunc(out, func(t Trouble) bool { return t.Kind == e.Kind }) {
+		if !slices.ContainsFunc(out, func(t sink.Trouble) bool { return t.Kind == e.Kind }) {
 			out = append(out, e)
 		}
 	}
@@ -183,7 +165,7 @@ func (p *Producer) Trouble() []Trouble {
 // reported reports whether the trouble with connections is already reported by another trouble that a single broker
 // causes: its own, that of the control connection and that of the coordinators. With several brokers they mean
 // different things.
-func (p *Producer) reported(t *trouble, kind wire.TroubleKind) bool {
+func (p *Producer) reported(t *trouble, kind sink.TroubleKind) bool {
 	if len(p.control.addrs) > 1 {
 		return false
 	}

@@ -6,11 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // TestADeadBrokerIsToldOnce: the connections for data, for metadata and to the coordinators all miss it.
@@ -43,14 +44,14 @@ func TestADeadBrokerIsToldOnce(t *testing.T) {
 				time.Sleep(2 * shortly) // many tries of each connection
 				require.Len(t, logs.FilterMessage("waiting for kafka").TakeAll(), 1)
 				require.Len(t, r.Trouble(), 1)
-				require.Equal(t, wire.BrokerUnreachable, r.Trouble()[0].Kind)
+				require.Equal(t, sink.BrokerUnreachable, r.Trouble()[0].Kind)
 				require.Contains(t, r.Trouble()[0].Sentence, "refuses connections")
 
 				r.cluster = newCluster(t, kfake.Ports(free), kfake.DataDir(dir))
 				r.drain()
 				require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, testPatience, time.Millisecond)
 				over := logs.FilterMessage("kafka trouble is over")
-				require.Equal(t, 1, over.FilterField(zap.String("trouble", string(wire.BrokerUnreachable))).Len())
+				require.Equal(t, 1, over.FilterField(zap.String("trouble", string(sink.BrokerUnreachable))).Len())
 			})
 		})
 	}
@@ -75,11 +76,11 @@ func TestADeletedTopicSwallowsItsPartitions(t *testing.T) {
 		r.burst()
 		require.Eventually(t, func() bool {
 			now := r.Trouble()
-			return len(now) == 1 && now[0].Kind == wire.TopicMissing
+			return len(now) == 1 && now[0].Kind == sink.TopicMissing
 		}, testPatience, time.Millisecond)
 		require.Never(t, func() bool {
 			now := r.Trouble()
-			return len(now) != 1 || now[0].Kind != wire.TopicMissing ||
+			return len(now) != 1 || now[0].Kind != sink.TopicMissing ||
 				!strings.Contains(now[0].Commands[0], "--create")
 		}, 200*time.Millisecond, time.Millisecond)
 		require.Equal(t, 1, logs.FilterMessage("waiting for kafka").Len(), "%v", logs.All())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -23,23 +24,23 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 	sentence := fmt.Sprintf("The broker answers %s.", cause.Name)
 	var remedy fault.Remedy
 	switch cause.Trouble {
-	case wire.NoLeader:
+	case sink.NoLeader:
 		sentence, remedy = p.leaderless(topic, cause)
-	case wire.NotEnoughReplicas:
+	case sink.NotEnoughReplicas:
 		sentence = fmt.Sprintf("Too few replicas are in sync to acknowledge (%s).", cause.Name)
 		remedy = fault.Do("Start the missing brokers. The command shows min.insync.replicas and the replicas in sync.",
 			p.cfg.Command("kafka-topics", "--describe --topic "+topic))
-	case wire.NotAuthorized:
+	case sink.NotAuthorized:
 		sentence = fmt.Sprintf("Writing is not allowed (%s).", cause.Name)
 		remedy = p.cfg.AllowWrite(topic)
-	case wire.RecordTooLarge:
+	case sink.RecordTooLarge:
 		size := part.queued[0].size()
 		sentence = fmt.Sprintf("A record of %d bytes is larger than the topic allows (%s); nothing overtakes it.", size,
 			cause.Name)
 		remedy = fault.Do("Let the topic take records of that size.", p.cfg.Command("kafka-configs",
 			fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic,
 				size+size/8)))
-	case wire.TopicMissing:
+	case sink.TopicMissing:
 		sentence = "A record names this partition, and the topic was re-created without it."
 		if cause == noSuchPartition {
 			sentence = fmt.Sprintf("A record names this partition, and the topic has %d.", len(part.topic.partitions))
@@ -48,7 +49,7 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 		}
 		remedy = fault.Do("Correct what writes the partition column, or let router.bad_rows.unroutable decide about " +
 			"the row.")
-	case wire.Rejected:
+	case sink.Rejected:
 		sentence, remedy = p.rejected(part, cause)
 	}
 	object := part.object()
@@ -94,12 +95,12 @@ func (p *Producer) rejected(part *partition, cause wire.Verdict) (sentence strin
 // maySettle reports whether the trouble with the partition may be about the whole topic: it was created a moment ago
 // and its leaders are being elected, or it was deleted, which the next metadata answer says.
 func (p *Producer) maySettle(part *partition, cause wire.Verdict) bool {
-	if cause.Trouble != wire.NoLeader {
+	if cause.Trouble != sink.NoLeader {
 		return false
 	}
 	t := part.topic
 	began := part.trouble.Since
-	if part.trouble.Kind != wire.NoLeader {
+	if part.trouble.Kind != sink.NoLeader {
 		began = time.Now()
 	}
 	return t.absent || time.Since(t.madeAt) < p.cfg.pace.settling ||
@@ -144,22 +145,22 @@ func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 	object := fmt.Sprintf("topic %q", t.name)
 	switch {
 	case v.Code == wire.UnknownTopic:
-		t.trouble.set(&p.troubles, wire.TopicMissing, object, "The topic does not exist.",
+		t.trouble.set(&p.troubles, sink.TopicMissing, object, "The topic does not exist.",
 			p.cfg.CreateTopicByHand(t.name))
-	case v.Trouble == wire.NotAuthorized:
-		t.trouble.set(&p.troubles, wire.NotAuthorized, object,
+	case v.Trouble == sink.NotAuthorized:
+		t.trouble.set(&p.troubles, sink.NotAuthorized, object,
 			fmt.Sprintf("Describing the topic is not allowed (%s).", v.Name),
 			p.cfg.AllowWrite(t.name))
 	case v.Action == wire.Mute:
-		t.trouble.set(&p.troubles, wire.Rejected, object, fmt.Sprintf("The broker answers %s.", v.Name), fault.Remedy{})
+		t.trouble.set(&p.troubles, sink.Rejected, object, fmt.Sprintf("The broker answers %s.", v.Name), fault.Remedy{})
 	default:
 		sentence := fmt.Sprintf("The topic's leaders are not known yet (%s).", v.Name)
 		if time.Since(t.madeAt) < p.cfg.pace.settling {
-			t.trouble.hear(wire.NoLeader, object, sentence, fault.Remedy{})
+			t.trouble.hear(sink.NoLeader, object, sentence, fault.Remedy{})
 			return
 		}
 		t.trouble.speak()
-		t.trouble.set(&p.troubles, wire.NoLeader, object, sentence, fault.Remedy{})
+		t.trouble.set(&p.troubles, sink.NoLeader, object, sentence, fault.Remedy{})
 	}
 }
 
@@ -167,7 +168,7 @@ func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 func (p *Producer) reportNoPartition(t *topic, index int32) {
 	t.wanted = int(index)
 	p.lookAgain()
-	t.trouble.set(&p.troubles, wire.TopicMissing, fmt.Sprintf("topic %q", t.name),
+	t.trouble.set(&p.troubles, sink.TopicMissing, fmt.Sprintf("topic %q", t.name),
 		fmt.Sprintf("A record is for partition %d, the topic has %d.", index, len(t.partitions)),
 		p.addPartitionsByHand(t.name, index))
 }
@@ -183,15 +184,15 @@ func (p *Producer) reportGone(part *partition, now int) {
 	if part.pending == 0 || part.refused != nil || part.waiting {
 		return
 	}
-	part.trouble.set(&p.troubles, wire.TopicMissing, "partition "+part.String(),
+	part.trouble.set(&p.troubles, sink.TopicMissing, "partition "+part.String(),
 		fmt.Sprintf("The topic was re-created with %d partitions; records wait for a partition that no longer exists.",
 			now),
 		fault.Do("Nothing: in a few seconds, when several answers agree, they are sent to the remaining partitions."))
 }
 
 // reportDial records why a connection did not come about, and returns the kind.
-func (p *Producer) reportDial(t *trouble, object string, err error) wire.TroubleKind {
-	kind, remedy := wire.BrokerUnreachable, fault.Remedy{}
+func (p *Producer) reportDial(t *trouble, object string, err error) sink.TroubleKind {
+	kind, remedy := sink.BrokerUnreachable, fault.Remedy{}
 	var (
 		de     *wire.DialError
 		silent *wire.Silence

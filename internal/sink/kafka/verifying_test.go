@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -56,7 +57,7 @@ func TestVerificationIsNoTrouble(t *testing.T) {
 		began := time.Now()
 		require.Eventually(t, func() bool { return len(r.Trouble()) > 0 }, testPatience, testTick)
 		require.GreaterOrEqual(t, time.Since(began), verifying/2)
-		require.Equal(t, wire.NotEnoughReplicas, r.Trouble()[0].Kind)
+		require.Equal(t, sink.NotEnoughReplicas, r.Trouble()[0].Kind)
 		time.Sleep(2 * shortly)
 		require.Len(t, logs.All(), 1)
 		missing.Remove()

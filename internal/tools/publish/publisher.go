@@ -10,6 +10,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -52,7 +53,7 @@ func (p *Publisher) Close() {
 	<-p.ended
 }
 
-func (p *Publisher) onAck(d kafka.Delivery) {
+func (p *Publisher) onAck(d sink.Delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, t := range d.Tickets {
@@ -61,11 +62,11 @@ func (p *Publisher) onAck(d kafka.Delivery) {
 }
 
 // onRefusal drops the record; its outcome says why.
-func (p *Publisher) onRefusal(r kafka.Refusal) kafka.Resolution {
+func (p *Publisher) onRefusal(r sink.Refusal) sink.Resolution {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refused[r.Ticket] = fmt.Errorf("topic %q refuses the record of %d bytes (%s)", r.Topic, r.Bytes, r.Reason)
-	return kafka.Resolution{Action: kafka.Drop}
+	return sink.Resolution{Action: sink.Drop}
 }
 
 // Outcome is the result of publishing a record.
@@ -88,7 +89,7 @@ func (p *Publisher) Publish(ctx context.Context, records []*router.Record, timeo
 	}
 	drained := p.offer(ctx, records, tickets, out)
 	again := backoff.NewExponentialBackOff()
-	for errors.Is(drained, kafka.ErrSessionOver) {
+	for errors.Is(drained, sink.ErrSessionOver) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(again.NextBackOff()):
@@ -121,9 +122,9 @@ func (p *Publisher) offer(ctx context.Context, records []*router.Record, tickets
 			continue
 		}
 		err := p.producer.Produce(ctx, rec, tickets[i])
-		var refused *kafka.RefusedError
+		var refused *sink.RefusedError
 		switch {
-		case errors.Is(err, kafka.ErrSessionOver):
+		case errors.Is(err, sink.ErrSessionOver):
 			return err
 		case err != nil && !errors.As(err, &refused):
 			err = p.explain(err)

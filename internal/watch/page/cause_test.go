@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/browser"
@@ -51,8 +51,8 @@ func TestEachCauseHasAHeadlineAndAHop(t *testing.T) {
 			diagnose.CatchingUp, diagnose.Paused, "a_code_of_tomorrow",
 		},
 		"kafka": {
-			diagnose.BackPressure, diagnose.Unacknowledged, string(wire.BrokerUnreachable),
-			string(wire.NotAuthorized), string(wire.TopicMissing), string(wire.NoLeader),
+			diagnose.BackPressure, diagnose.Unacknowledged, string(sink.BrokerUnreachable),
+			string(sink.NotAuthorized), string(sink.TopicMissing), string(sink.NoLeader),
 		},
 	}
 	for hop, codes := range hops {

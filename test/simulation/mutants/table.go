@@ -227,20 +227,20 @@ var mutants = []mutant{
 	// the producer
 	{
 		"take NOT_ENOUGH_REPLICAS for success", "internal/sink/kafka/wire/codes.go",
-		`19: {19, "NOT_ENOUGH_REPLICAS", Rewind, NotEnoughReplicas}`,
-		`19: {19, "NOT_ENOUGH_REPLICAS", Done, NotEnoughReplicas}`,
+		`19: {19, "NOT_ENOUGH_REPLICAS", Rewind, sink.NotEnoughReplicas}`,
+		`19: {19, "NOT_ENOUGH_REPLICAS", Done, sink.NotEnoughReplicas}`,
 		"", "",
 	},
 	{
 		"take KAFKA_STORAGE_ERROR for success", "internal/sink/kafka/wire/codes.go",
-		`56:  {56, "KAFKA_STORAGE_ERROR", Refresh, NoLeader}`,
-		`56:  {56, "KAFKA_STORAGE_ERROR", Done, NoLeader}`,
+		`56:  {56, "KAFKA_STORAGE_ERROR", Refresh, sink.NoLeader}`,
+		`56:  {56, "KAFKA_STORAGE_ERROR", Done, sink.NoLeader}`,
 		"", "",
 	},
 	{
 		"give up a producer id at a lost leader", "internal/sink/kafka/wire/codes.go",
-		`6:   {6, "NOT_LEADER_OR_FOLLOWER", Refresh, NoLeader}`,
-		`6:   {6, "NOT_LEADER_OR_FOLLOWER", Fenced, NoLeader}`,
+		`6:   {6, "NOT_LEADER_OR_FOLLOWER", Refresh, sink.NoLeader}`,
+		`6:   {6, "NOT_LEADER_OR_FOLLOWER", Fenced, sink.NoLeader}`,
 		"", "",
 	},
 	{

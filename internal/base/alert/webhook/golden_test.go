@@ -18,7 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -63,39 +63,39 @@ func causes() map[string]alert.Cause {
 	}, read)
 	for _, w := range [][]string{
 		{
-			string(wire.BrokerUnreachable), "broker kafka-1:9092", "The broker at kafka-1:9092 refuses connections.",
+			string(sink.BrokerUnreachable), "broker kafka-1:9092", "The broker at kafka-1:9092 refuses connections.",
 			"Start the broker, or correct kafka.brokers.",
 		},
 		{
-			string(wire.NotAuthenticated), "broker kafka-1:9092", "SASL authentication failed",
+			string(sink.NotAuthenticated), "broker kafka-1:9092", "SASL authentication failed",
 			"Correct kafka.sasl.password.",
 		},
 		{
-			string(wire.NoToken), "token for Kafka",
+			string(sink.NoToken), "token for Kafka",
 			"SASL OAUTHBEARER: the token endpoint https://login.example/token gives no token: it refuses connections.",
 			"Check that the identity provider runs.",
 		},
 		{
-			string(wire.NotAuthorized), `topic "order.events"`, "access denied",
+			string(sink.NotAuthorized), `topic "order.events"`, "access denied",
 			"Allow it.", "kafka-acls.sh --add --allow-principal User:cdc-outbox --operation Write --topic order.events",
 		},
 		{
-			string(wire.TopicMissing), `topic "order.events"`, "it does not exist",
+			string(sink.TopicMissing), `topic "order.events"`, "it does not exist",
 			"Create it.", "kafka-topics.sh --create --topic order.events",
 		},
-		{string(wire.NoLeader), "partition order.events/3", "no broker leads it", ""},
+		{string(sink.NoLeader), "partition order.events/3", "no broker leads it", ""},
 		{
-			string(wire.NotEnoughReplicas), "partition order.events/3",
+			string(sink.NotEnoughReplicas), "partition order.events/3",
 			"fewer in-sync replicas than min.insync.replicas", "Start the brokers that are down.",
 		},
-		{string(wire.NoProducerID), "kafka", "InitProducerID fails: COORDINATOR_NOT_AVAILABLE", ""},
+		{string(sink.NoProducerID), "kafka", "InitProducerID fails: COORDINATOR_NOT_AVAILABLE", ""},
 		{
-			string(wire.RecordTooLarge), "partition order.events/3",
+			string(sink.RecordTooLarge), "partition order.events/3",
 			"a record of 2000000 bytes is larger than the topic takes",
 			"Raise the limit.", "kafka-configs.sh --alter --add-config max.message.bytes=2000100",
 		},
 		{
-			string(wire.Rejected), "partition order.events/3", "INVALID_TIMESTAMP",
+			string(sink.Rejected), "partition order.events/3", "INVALID_TIMESTAMP",
 			"Look at the topic's message.timestamp settings.",
 		},
 		{

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -50,7 +51,7 @@ func TestOldBrokers(t *testing.T) {
 			}
 			var de *wire.DialError
 			require.ErrorAs(t, err, &de)
-			require.Equal(t, wire.Rejected, de.Kind)
+			require.Equal(t, sink.Rejected, de.Kind)
 			require.Equal(t, test.remedy, de.Remedy)
 			require.ErrorContains(t, err, "too old: it does not speak version")
 

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -32,7 +33,7 @@ func cluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 // ours writes records to partition 1 with the connector's producer, and returns their values.
 func ours(t *testing.T, cfg kafka.Config, topic string, n int) (values []string) {
 	t.Helper()
-	cfg.Acked = func(kafka.Delivery) {}
+	cfg.Acked = func(sink.Delivery) {}
 	p, err := kafka.New(cfg)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -68,7 +69,7 @@ func judgeRead(err error) (fault.Kind, fault.Remedy) {
 	)
 	switch {
 	case errors.As(err, &dialed):
-		if dialed.Kind == wire.NotAuthenticated {
+		if dialed.Kind == sink.NotAuthenticated {
 			return fault.Operator, fault.Do(dialed.Remedy)
 		}
 		return fault.Retry, fault.Do(dialed.Remedy)
@@ -82,7 +83,7 @@ func judgeRead(err error) (fault.Kind, fault.Remedy) {
 		switch v := wire.VerdictOf(code.Code); {
 		case code.Code == wire.UnknownTopic:
 			return fault.Operator, fault.Do("Check the name; create the topic if it is missing.")
-		case v.Trouble == wire.NotAuthorized:
+		case v.Trouble == sink.NotAuthorized:
 			return fault.Operator, fault.Do("Allow the user to read and describe the topic.",
 				"kafka-acls.sh --add --operation Read --operation Describe --topic NAME")
 		case v.Action == wire.Rewind || v.Action == wire.Refresh:

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -104,10 +105,10 @@ func (a AWS) failed(err error) *wire.TokenError {
 	const remedy = "Give this process credentials that AWS's library finds: variables AWS_…, a profile " +
 		"(kafka.sasl.aws.profile), a web identity, EKS pod identity, or a role of the task or instance. Set " +
 		"kafka.sasl.aws.region where the environment names no region."
-	e := &wire.TokenError{Kind: wire.NoToken, Source: "AWS credential chain", Err: fault.OneLine(err), Remedy: remedy}
+	e := &wire.TokenError{Kind: sink.NoToken, Source: "AWS credential chain", Err: fault.OneLine(err), Remedy: remedy}
 	var refused smithy.APIError
 	if errors.As(err, &refused) && refused.ErrorFault() != smithy.FaultServer {
-		e.Kind, e.Remedy = wire.NotAuthenticated, "Let the role be assumed: compare its trust policy and "+
+		e.Kind, e.Remedy = sink.NotAuthenticated, "Let the role be assumed: compare its trust policy and "+
 			"kafka.sasl.aws.role_arn with the identity in the error."
 	}
 	return e

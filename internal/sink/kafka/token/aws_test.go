@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -167,7 +168,7 @@ func TestAWSAssumesARole(t *testing.T) {
 	_, err := a.New().Get(t.Context())
 	var e *wire.TokenError
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, wire.NotAuthenticated, e.Kind)
+	require.Equal(t, sink.NotAuthenticated, e.Kind)
 	require.ErrorContains(t, err, "AccessDenied")
 	require.Contains(t, e.Remedy, "kafka.sasl.aws.role_arn")
 	require.NotContains(t, err.Error(), canary)

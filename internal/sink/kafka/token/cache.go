@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -120,7 +121,7 @@ func (c *Cache) attempt(done chan struct{}) {
 	now := time.Now()
 	if err != nil {
 		if !errors.As(err, &c.err) {
-			c.err = &wire.TokenError{Kind: wire.NoToken, Source: "source of tokens", Err: err}
+			c.err = &wire.TokenError{Kind: sink.NoToken, Source: "source of tokens", Err: err}
 		}
 		c.nextAt = now.Add(pause(c.failures))
 		c.failures++

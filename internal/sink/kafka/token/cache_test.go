@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -77,7 +78,7 @@ func TestOutageOfTheSource(t *testing.T) {
 		s := &source{life: 100 * time.Second}
 		c := newCache(s.fetch)
 		require.Equal(t, "token 1", value(t, c))
-		s.err = &wire.TokenError{Kind: wire.NoToken, Source: "endpoint", Err: errors.New("down")}
+		s.err = &wire.TokenError{Kind: sink.NoToken, Source: "endpoint", Err: errors.New("down")}
 		time.Sleep(81 * time.Second)
 		require.False(t, c.Ahead())
 		time.Sleep(2 * time.Second)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -40,7 +41,7 @@ func (e Endpoint) New() *Cache {
 func (e Endpoint) fetch(ctx context.Context, c *clientcredentials.Config) (wire.Token, error) {
 	secret, err := e.Secret()
 	if err != nil {
-		return wire.Token{}, e.failed(wire.NotAuthenticated, err, "Make kafka.sasl.oauth.client_secret readable.")
+		return wire.Token{}, e.failed(sink.NotAuthenticated, err, "Make kafka.sasl.oauth.client_secret readable.")
 	}
 	c.ClientSecret = secret
 	client := http.Client{}
@@ -78,7 +79,7 @@ func portOf(u *url.URL) string {
 	return u.Port()
 }
 
-func (e Endpoint) failed(kind wire.TroubleKind, err error, remedy string) *wire.TokenError {
+func (e Endpoint) failed(kind sink.TroubleKind, err error, remedy string) *wire.TokenError {
 	return &wire.TokenError{Kind: kind, Source: "token endpoint " + maskedAddress(e.URL), Err: err, Remedy: remedy}
 }
 
@@ -106,22 +107,22 @@ func (e Endpoint) classifyError(ctx context.Context, err error, secret string) *
 	cause := errors.New(what)
 	switch {
 	case refused.ErrorCode == "invalid_scope":
-		return e.failed(wire.NotAuthenticated, cause, "Correct kafka.sasl.oauth.scopes, or let the identity provider "+
+		return e.failed(sink.NotAuthenticated, cause, "Correct kafka.sasl.oauth.scopes, or let the identity provider "+
 			"grant the scopes to the client.")
 	case refused.ErrorCode == "unauthorized_client" || refused.ErrorCode == "unsupported_grant_type":
-		return e.failed(wire.NotAuthenticated, cause, "Allow the grant client_credentials for the client at the "+
+		return e.failed(sink.NotAuthenticated, cause, "Allow the grant client_credentials for the client at the "+
 			"identity provider.")
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || refused.ErrorCode == "invalid_client":
-		return e.failed(wire.NotAuthenticated, cause, "Correct kafka.sasl.oauth.client_id and client_secret, or "+
+		return e.failed(sink.NotAuthenticated, cause, "Correct kafka.sasl.oauth.client_id and client_secret, or "+
 			"renew the secret at the identity provider.")
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status >= 300 && status < 400:
-		return e.failed(wire.NotAuthenticated, cause, "Correct kafka.sasl.oauth.token_url: it is the address that "+
+		return e.failed(sink.NotAuthenticated, cause, "Correct kafka.sasl.oauth.token_url: it is the address that "+
 			"gives tokens, not that of the identity provider's page.")
 	case status == http.StatusTooManyRequests || status >= 500:
-		return e.failed(wire.NoToken, cause, "Look at the identity provider. Open connections are used until their "+
+		return e.failed(sink.NoToken, cause, "Look at the identity provider. Open connections are used until their "+
 			"sessions end, and the endpoint is asked again automatically.")
 	}
-	return e.failed(wire.NotAuthenticated, cause, "Compare kafka.sasl.oauth (client_id, scopes, audience) with what "+
+	return e.failed(sink.NotAuthenticated, cause, "Compare kafka.sasl.oauth (client_id, scopes, audience) with what "+
 		"the identity provider expects.")
 }
 
@@ -134,16 +135,16 @@ func (e Endpoint) unreachable(ctx context.Context, err error, secret string) *wi
 		"here. Open connections are used until their sessions end."
 	switch what := fault.Connection(err); {
 	case ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded):
-		return e.failed(wire.NoToken, fmt.Errorf("it does not answer within %s", fetchTimeout), remedy)
+		return e.failed(sink.NoToken, fmt.Errorf("it does not answer within %s", fetchTimeout), remedy)
 	case errors.As(err, &certificate):
-		return e.failed(wire.NoToken, errors.New(strings.TrimSpace("it "+what)), "Give the authority that signed the "+
+		return e.failed(sink.NoToken, errors.New(strings.TrimSpace("it "+what)), "Give the authority that signed the "+
 			"endpoint's certificate in kafka.sasl.oauth.ca.")
 	case what != "":
-		return e.failed(wire.NoToken, errors.New("it "+what), remedy)
+		return e.failed(sink.NoToken, errors.New("it "+what), remedy)
 	case errors.As(err, &malformed):
-		return e.failed(wire.NoToken, errors.New(without(malformed.Err.Error(), secret)), remedy)
+		return e.failed(sink.NoToken, errors.New(without(malformed.Err.Error(), secret)), remedy)
 	}
-	return e.failed(wire.NoToken, errors.New("its answer holds no token"), "Check that kafka.sasl.oauth.token_url is "+
+	return e.failed(sink.NoToken, errors.New("its answer holds no token"), "Check that kafka.sasl.oauth.token_url is "+
 		"the address that gives tokens.")
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -54,22 +55,22 @@ func TestEndpointRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		status       int
 		body         string
-		kind         wire.TroubleKind
+		kind         sink.TroubleKind
 		says, remedy string
 	}{
 		"secret": {
-			401, `{"error":"invalid_client","error_description":"` + canary + `"}`, wire.NotAuthenticated,
+			401, `{"error":"invalid_client","error_description":"` + canary + `"}`, sink.NotAuthenticated,
 			"401 Unauthorized (invalid_client)", "client_secret",
 		},
-		"echo":  {400, `{"error":"` + canary + `"}`, wire.NotAuthenticated, "400 Bad Request", "kafka.sasl.oauth"},
-		"scope": {400, `{"error":"invalid_scope"}`, wire.NotAuthenticated, "invalid_scope", "scopes"},
+		"echo":  {400, `{"error":"` + canary + `"}`, sink.NotAuthenticated, "400 Bad Request", "kafka.sasl.oauth"},
+		"scope": {400, `{"error":"invalid_scope"}`, sink.NotAuthenticated, "invalid_scope", "scopes"},
 		"grant": {
-			400, `{"error":"unauthorized_client"}`, wire.NotAuthenticated, "unauthorized_client", "client_credentials",
+			400, `{"error":"unauthorized_client"}`, sink.NotAuthenticated, "unauthorized_client", "client_credentials",
 		},
-		"page":    {404, `<html>`, wire.NotAuthenticated, "404 Not Found", "token_url"},
-		"down":    {503, canary, wire.NoToken, "503 Service Unavailable", "identity provider"},
-		"busy":    {429, ``, wire.NoToken, "429 Too Many Requests", "identity provider"},
-		"nothing": {200, `{}`, wire.NoToken, "holds no token", "token_url"},
+		"page":    {404, `<html>`, sink.NotAuthenticated, "404 Not Found", "token_url"},
+		"down":    {503, canary, sink.NoToken, "503 Service Unavailable", "identity provider"},
+		"busy":    {429, ``, sink.NoToken, "429 Too Many Requests", "identity provider"},
+		"nothing": {200, `{}`, sink.NoToken, "holds no token", "token_url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -82,12 +83,12 @@ func TestEndpointRefuses(t *testing.T) {
 		})
 	}
 	t.Run("no server", func(t *testing.T) {
-		refused(t, "http://127.0.0.1:1", wire.NoToken, "refuses connections", "token_url")
+		refused(t, "http://127.0.0.1:1", sink.NoToken, "refuses connections", "token_url")
 	})
 	t.Run("unknown authority", func(t *testing.T) {
 		s := httptest.NewTLSServer(nil)
 		defer s.Close()
-		refused(t, s.URL, wire.NoToken, "certificate", "kafka.sasl.oauth.ca")
+		refused(t, s.URL, sink.NoToken, "certificate", "kafka.sasl.oauth.ca")
 	})
 }
 
@@ -116,7 +117,7 @@ func TestEndpointRedirects(t *testing.T) {
 	defer s.Close()
 	for _, address := range []string{stranger.URL + "/new", s.URL + "/loop"} {
 		there = address
-		refused(t, s.URL+"/loop", wire.NotAuthenticated, "307 Temporary Redirect", "token_url")
+		refused(t, s.URL+"/loop", sink.NotAuthenticated, "307 Temporary Redirect", "token_url")
 	}
 	there = "/new"
 	c := Endpoint{URL: s.URL, ClientID: "relay", Secret: func() (string, error) { return canary, nil }}.New()
@@ -148,7 +149,7 @@ func TestSameHost(t *testing.T) {
 	}
 }
 
-func refused(t *testing.T, address string, kind wire.TroubleKind, says, remedy string) {
+func refused(t *testing.T, address string, kind sink.TroubleKind, says, remedy string) {
 	t.Helper()
 	c := Endpoint{
 		URL: address + "?key=" + canary, ClientID: "relay", Secret: func() (string, error) { return canary, nil },

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
@@ -37,7 +38,7 @@ func (f File) Get(context.Context) (wire.Token, error) {
 }
 
 func (f File) failed(err error, remedy string) *wire.TokenError {
-	return &wire.TokenError{Kind: wire.NotAuthenticated, Source: "file " + f.Path, Err: err, Remedy: remedy}
+	return &wire.TokenError{Kind: sink.NotAuthenticated, Source: "file " + f.Path, Err: err, Remedy: remedy}
 }
 
 // Ahead implements wire.Tokens: a file is read at once.

@@ -1,6 +1,10 @@
 package wire
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+)
 
 // Action is the producer's reaction to the error code of one partition in a Produce response.
 type Action uint8
@@ -33,7 +37,7 @@ type Verdict struct {
 	Code    int16
 	Name    string // the protocol's name, as in logs and metric labels
 	Action  Action
-	Trouble TroubleKind // what an operator sees while it lasts
+	Trouble sink.TroubleKind // what an operator sees while it lasts
 }
 
 // Verdicts is the table of error codes (https://kafka.apache.org/protocol#protocol_error_codes). All recovery goes by
@@ -48,65 +52,65 @@ var Verdicts = map[int16]Verdict{
 	46: {46, "DUPLICATE_SEQUENCE_NUMBER", Done, ""},
 
 	// Certainly not appended: this broker does not lead the partition, or cannot write to it.
-	3:   {3, "UNKNOWN_TOPIC_OR_PARTITION", Refresh, NoLeader},
-	5:   {5, "LEADER_NOT_AVAILABLE", Refresh, NoLeader},
-	6:   {6, "NOT_LEADER_OR_FOLLOWER", Refresh, NoLeader},
-	8:   {8, "BROKER_NOT_AVAILABLE", Refresh, NoLeader},
-	9:   {9, "REPLICA_NOT_AVAILABLE", Refresh, NoLeader},
-	13:  {13, "NETWORK_EXCEPTION", Refresh, NoLeader},
-	41:  {41, "NOT_CONTROLLER", Refresh, NoLeader},
-	56:  {56, "KAFKA_STORAGE_ERROR", Refresh, NoLeader},
-	57:  {57, "LOG_DIR_NOT_FOUND", Refresh, NoLeader},
-	72:  {72, "LISTENER_NOT_FOUND", Refresh, NoLeader},
-	74:  {74, "FENCED_LEADER_EPOCH", Refresh, NoLeader},
-	75:  {75, "UNKNOWN_LEADER_EPOCH", Refresh, NoLeader},
-	100: {100, "UNKNOWN_TOPIC_ID", Refresh, NoLeader},
-	103: {103, "INCONSISTENT_TOPIC_ID", Refresh, NoLeader},
+	3:   {3, "UNKNOWN_TOPIC_OR_PARTITION", Refresh, sink.NoLeader},
+	5:   {5, "LEADER_NOT_AVAILABLE", Refresh, sink.NoLeader},
+	6:   {6, "NOT_LEADER_OR_FOLLOWER", Refresh, sink.NoLeader},
+	8:   {8, "BROKER_NOT_AVAILABLE", Refresh, sink.NoLeader},
+	9:   {9, "REPLICA_NOT_AVAILABLE", Refresh, sink.NoLeader},
+	13:  {13, "NETWORK_EXCEPTION", Refresh, sink.NoLeader},
+	41:  {41, "NOT_CONTROLLER", Refresh, sink.NoLeader},
+	56:  {56, "KAFKA_STORAGE_ERROR", Refresh, sink.NoLeader},
+	57:  {57, "LOG_DIR_NOT_FOUND", Refresh, sink.NoLeader},
+	72:  {72, "LISTENER_NOT_FOUND", Refresh, sink.NoLeader},
+	74:  {74, "FENCED_LEADER_EPOCH", Refresh, sink.NoLeader},
+	75:  {75, "UNKNOWN_LEADER_EPOCH", Refresh, sink.NoLeader},
+	100: {100, "UNKNOWN_TOPIC_ID", Refresh, sink.NoLeader},
+	103: {103, "INCONSISTENT_TOPIC_ID", Refresh, sink.NoLeader},
 
 	// Passes. 7 and 20 may have been appended.
-	2:  {2, "CORRUPT_MESSAGE", Rewind, Rejected},
-	7:  {7, "REQUEST_TIMED_OUT", Rewind, NotEnoughReplicas},
-	14: {14, "COORDINATOR_LOAD_IN_PROGRESS", Rewind, NoLeader},
-	15: {15, "COORDINATOR_NOT_AVAILABLE", Rewind, NoLeader},
-	16: {16, "NOT_COORDINATOR", Rewind, NoLeader},
-	19: {19, "NOT_ENOUGH_REPLICAS", Rewind, NotEnoughReplicas},
-	20: {20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", Rewind, NotEnoughReplicas},
-	51: {51, "CONCURRENT_TRANSACTIONS", Rewind, Rejected},
-	89: {89, "THROTTLING_QUOTA_EXCEEDED", Rewind, Rejected},
+	2:  {2, "CORRUPT_MESSAGE", Rewind, sink.Rejected},
+	7:  {7, "REQUEST_TIMED_OUT", Rewind, sink.NotEnoughReplicas},
+	14: {14, "COORDINATOR_LOAD_IN_PROGRESS", Rewind, sink.NoLeader},
+	15: {15, "COORDINATOR_NOT_AVAILABLE", Rewind, sink.NoLeader},
+	16: {16, "NOT_COORDINATOR", Rewind, sink.NoLeader},
+	19: {19, "NOT_ENOUGH_REPLICAS", Rewind, sink.NotEnoughReplicas},
+	20: {20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", Rewind, sink.NotEnoughReplicas},
+	51: {51, "CONCURRENT_TRANSACTIONS", Rewind, sink.Rejected},
+	89: {89, "THROTTLING_QUOTA_EXCEEDED", Rewind, sink.Rejected},
 
-	10: {10, "MESSAGE_TOO_LARGE", Split, RecordTooLarge},
-	18: {18, "RECORD_LIST_TOO_LARGE", Split, RecordTooLarge},
+	10: {10, "MESSAGE_TOO_LARGE", Split, sink.RecordTooLarge},
+	18: {18, "RECORD_LIST_TOO_LARGE", Split, sink.RecordTooLarge},
 	// One record's fault: no key on a compacted topic, a timestamp out of the topic's bounds.
-	32: {32, "INVALID_TIMESTAMP", Split, Rejected},
-	87: {87, "INVALID_RECORD", Split, Rejected},
+	32: {32, "INVALID_TIMESTAMP", Split, sink.Rejected},
+	87: {87, "INVALID_RECORD", Split, sink.Rejected},
 
 	// At the head of the line, with everything older acknowledged: the broker has lost the partition's producer
 	// state (expired, records deleted, topic re-created, unclean leader election).
-	45: {45, "OUT_OF_ORDER_SEQUENCE_NUMBER", Bump, Rejected},
-	59: {59, "UNKNOWN_PRODUCER_ID", Bump, Rejected},
+	45: {45, "OUT_OF_ORDER_SEQUENCE_NUMBER", Bump, sink.Rejected},
+	59: {59, "UNKNOWN_PRODUCER_ID", Bump, sink.Rejected},
 	// Our Produce requests are too old to get it; should it come all the same, the action is right.
-	120: {120, "TRANSACTION_ABORTABLE", Bump, Rejected},
+	120: {120, "TRANSACTION_ABORTABLE", Bump, sink.Rejected},
 	// No other producer has the id of a producer without a transactional id: the broker saw a higher epoch of ours.
 	// With one, it is what a leader answers to a producer that was fenced, see Producer.outranked.
-	47: {47, "INVALID_PRODUCER_EPOCH", Renew, Rejected},
-	49: {49, "INVALID_PRODUCER_ID_MAPPING", Renew, Rejected},
+	47: {47, "INVALID_PRODUCER_EPOCH", Renew, sink.Rejected},
+	49: {49, "INVALID_PRODUCER_ID_MAPPING", Renew, sink.Rejected},
 
 	// For an operator to fix.
-	17: {17, "INVALID_TOPIC_EXCEPTION", Mute, Rejected},
-	21: {21, "INVALID_REQUIRED_ACKS", Mute, Rejected},
-	29: {29, "TOPIC_AUTHORIZATION_FAILED", Mute, NotAuthorized},
-	31: {31, "CLUSTER_AUTHORIZATION_FAILED", Mute, NotAuthorized},
-	35: {35, "UNSUPPORTED_VERSION", Mute, Rejected},
-	42: {42, "INVALID_REQUEST", Mute, Rejected},
-	43: {43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", Mute, Rejected},
-	44: {44, "POLICY_VIOLATION", Mute, Rejected},
-	50: {50, "INVALID_TRANSACTION_TIMEOUT", Mute, Rejected},
-	53: {53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", Mute, NotAuthorized},
-	58: {58, "SASL_AUTHENTICATION_FAILED", Mute, NotAuthorized},
-	76: {76, "UNSUPPORTED_COMPRESSION_TYPE", Mute, Rejected},
+	17: {17, "INVALID_TOPIC_EXCEPTION", Mute, sink.Rejected},
+	21: {21, "INVALID_REQUIRED_ACKS", Mute, sink.Rejected},
+	29: {29, "TOPIC_AUTHORIZATION_FAILED", Mute, sink.NotAuthorized},
+	31: {31, "CLUSTER_AUTHORIZATION_FAILED", Mute, sink.NotAuthorized},
+	35: {35, "UNSUPPORTED_VERSION", Mute, sink.Rejected},
+	42: {42, "INVALID_REQUEST", Mute, sink.Rejected},
+	43: {43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", Mute, sink.Rejected},
+	44: {44, "POLICY_VIOLATION", Mute, sink.Rejected},
+	50: {50, "INVALID_TRANSACTION_TIMEOUT", Mute, sink.Rejected},
+	53: {53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", Mute, sink.NotAuthorized},
+	58: {58, "SASL_AUTHENTICATION_FAILED", Mute, sink.NotAuthorized},
+	76: {76, "UNSUPPORTED_COMPRESSION_TYPE", Mute, sink.Rejected},
 
-	48: {48, "INVALID_TXN_STATE", Fenced, Rejected},
-	90: {90, "PRODUCER_FENCED", Fenced, Rejected},
+	48: {48, "INVALID_TXN_STATE", Fenced, sink.Rejected},
+	90: {90, "PRODUCER_FENCED", Fenced, sink.Rejected},
 }
 
 // Codes that are examined besides the table, where the answer to one kind of request gives them a meaning of its
@@ -150,9 +154,9 @@ func VerdictOf(code int16) Verdict {
 		return v
 	}
 	if code == -1 {
-		return Verdict{code, "UNKNOWN_SERVER_ERROR", Mute, Rejected}
+		return Verdict{code, "UNKNOWN_SERVER_ERROR", Mute, sink.Rejected}
 	}
-	return Verdict{code, fmt.Sprintf("ERROR_%d", code), Mute, Rejected}
+	return Verdict{code, fmt.Sprintf("ERROR_%d", code), Mute, sink.Rejected}
 }
 
 // CodeError is an error code where no more than trying again is to be done about it.

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // DefaultPositionTopic is the topic that positions are committed for, unless another is named.
@@ -40,7 +42,7 @@ func InternalTopic(name string) bool { return strings.HasPrefix(name, "__") }
 
 // CreationRefusal is why a topic is not created, for people.
 type CreationRefusal struct {
-	Kind     TroubleKind
+	Kind     sink.TroubleKind
 	Sentence string
 	Remedy   fault.Remedy
 	Passes   bool // without an operator, soon
@@ -49,12 +51,12 @@ type CreationRefusal struct {
 // CreationRefused words the error of a CreateTopics answer. The brokers' own message is about topic and settings, never
 // about records.
 func (c *Cluster) CreationRefused(name string, s TopicSettings, answer *createtopics.ResponseTopic) CreationRefusal {
-	r := CreationRefusal{Kind: TopicMissing}
+	r := CreationRefusal{Kind: sink.TopicMissing}
 	v := VerdictOf(answer.ErrorCode)
 	label := v.Name
 	switch answer.ErrorCode {
 	case TopicAuthorizationFailed, ClusterAuthorizationFailed:
-		r.Kind, r.Remedy = NotAuthorized, c.allowCreate(name)
+		r.Kind, r.Remedy = sink.NotAuthorized, c.allowCreate(name)
 	case invalidPartitions:
 		label = "INVALID_PARTITIONS"
 		r.Remedy = fault.Do(fmt.Sprintf("Correct kafka.topics.partitions or the topic's rule (now %d).", s.Partitions))
@@ -78,7 +80,7 @@ func (c *Cluster) CreationRefused(name string, s TopicSettings, answer *createto
 		}
 	}
 	r.Sentence = label + "."
-	if m := oneLine(answer.ErrorMessage); m != "" && r.Kind != NotAuthorized {
+	if m := oneLine(answer.ErrorMessage); m != "" && r.Kind != sink.NotAuthorized {
 		r.Sentence = label + ": " + m
 	}
 	return r

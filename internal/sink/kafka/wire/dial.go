@@ -23,11 +23,13 @@ import (
 	_ "github.com/segmentio/kafka-go/protocol/metadata"
 	_ "github.com/segmentio/kafka-go/protocol/produce"
 	_ "github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // DialError says why a connection did not come about.
 type DialError struct {
-	Kind   TroubleKind
+	Kind   sink.TroubleKind
 	err    error
 	Remedy string
 	addr   string // for which Error makes the sentence
@@ -46,15 +48,17 @@ func Dial(ctx context.Context, c *Cluster, addr string) (_ *Conn, err error) {
 	}
 	nc, err := c.Dial(ctx, "tcp", addr)
 	if err != nil {
-		return nil, &DialError{BrokerUnreachable, err, "Check that the broker runs and that kafka.brokers and its " +
-			"advertised.listeners name an address reachable from here.", addr}
+		return nil, &DialError{
+			sink.BrokerUnreachable, err, "Check that the broker runs and that kafka.brokers and its " +
+				"advertised.listeners name an address reachable from here.", addr,
+		}
 	}
 	// The handshakes below know nothing of contexts; closing the connection ends them.
 	raw := nc
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer func() {
 		if !stop() && err == nil {
-			err = &DialError{BrokerUnreachable, context.Cause(ctx), "", addr}
+			err = &DialError{sink.BrokerUnreachable, context.Cause(ctx), "", addr}
 		}
 		if err != nil {
 			_ = raw.Close()
@@ -105,7 +109,7 @@ func (c *Cluster) silence(ctx context.Context, addr string, lasted time.Duration
 	if s.Answered.IsZero() && errors.As(err, &de) && de.Remedy != "" {
 		remedy = de.Remedy // what was tried last is the best guess
 	}
-	return &DialError{BrokerUnreachable, s, remedy, addr}
+	return &DialError{sink.BrokerUnreachable, s, remedy, addr}
 }
 
 func (c *Cluster) handshakeTLS(ctx context.Context, nc net.Conn, addr string) (net.Conn, error) {
@@ -114,7 +118,7 @@ func (c *Cluster) handshakeTLS(ctx context.Context, nc net.Conn, addr string) (n
 		var err error
 		if conf.RootCAs, err = c.Roots(); err != nil {
 			return nil, &DialError{
-				NotAuthenticated, fmt.Errorf("the CA of the brokers cannot be read: %w", err),
+				sink.NotAuthenticated, fmt.Errorf("the CA of the brokers cannot be read: %w", err),
 				"Put a file with the CA's certificate at kafka.tls.ca. It is read at each connect.", "",
 			}
 		}
@@ -122,7 +126,7 @@ func (c *Cluster) handshakeTLS(ctx context.Context, nc net.Conn, addr string) (n
 	if conf.ServerName == "" {
 		host, _, err := net.SplitHostPort(addr)
 		if err != nil {
-			return nil, &DialError{BrokerUnreachable, err, "", ""}
+			return nil, &DialError{sink.BrokerUnreachable, err, "", ""}
 		}
 		conf.ServerName = host
 	}
@@ -133,7 +137,7 @@ func (c *Cluster) handshakeTLS(ctx context.Context, nc net.Conn, addr string) (n
 	}
 
 	remedy := "Check kafka.tls and that the broker's listener on this port speaks TLS."
-	kind := NotAuthenticated
+	kind := sink.NotAuthenticated
 	var (
 		unknown  x509.UnknownAuthorityError
 		hostname x509.HostnameError
@@ -148,7 +152,7 @@ func (c *Cluster) handshakeTLS(ctx context.Context, nc net.Conn, addr string) (n
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		remedy = "Renew the broker's certificate, or correct the clock of this machine."
 	case ctx.Err() != nil:
-		kind = BrokerUnreachable
+		kind = sink.BrokerUnreachable
 	}
 	return nil, &DialError{kind, fmt.Errorf("TLS handshake with %s: %w", addr, err), remedy, addr}
 }
@@ -159,13 +163,13 @@ func (w *Conn) negotiate(timeout time.Duration) error {
 	res, err := w.RoundTrip(&apiversions.Request{}, timeout)
 	if err != nil {
 		return &DialError{
-			BrokerUnreachable, err, "Check that this is a Kafka listener, and whether it expects TLS or SASL.",
+			sink.BrokerUnreachable, err, "Check that this is a Kafka listener, and whether it expects TLS or SASL.",
 			w.Addr,
 		}
 	}
 	answer := res.(*apiversions.Response)
 	if v := VerdictOf(answer.ErrorCode); v.Action != Done {
-		return &DialError{BrokerUnreachable, fmt.Errorf("ApiVersions of %s: %s", w.Addr, v.Name), "", ""}
+		return &DialError{sink.BrokerUnreachable, fmt.Errorf("ApiVersions of %s: %s", w.Addr, v.Name), "", ""}
 	}
 	for _, offered := range answer.ApiKeys {
 		key := protocol.ApiKey(offered.ApiKey)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // The headline of the page and of status --why when no broker can be had.
@@ -22,7 +24,7 @@ func TestConnectionSentences(t *testing.T) {
 			Err: os.NewSyscallError("connect", errno),
 		}
 	}
-	at := func(addr string, err error) error { return &DialError{BrokerUnreachable, err, "", addr} }
+	at := func(addr string, err error) error { return &DialError{sink.BrokerUnreachable, err, "", addr} }
 	const one, two = "broker 127.0.0.1:9092", "brokers a:1,b:2"
 	for name, c := range map[string]struct {
 		object string
@@ -76,11 +78,11 @@ func TestConnectionSentences(t *testing.T) {
 			"The broker at a:1 closes the connection.",
 		},
 		"its own words": {
-			one, &DialError{Rejected, errors.New("the broker at b:1 is too old"), "", ""},
+			one, &DialError{sink.Rejected, errors.New("the broker at b:1 is too old"), "", ""},
 			"The broker at b:1 is too old.",
 		},
 		"a refused login": {one, &DialError{
-			NotAuthenticated,
+			sink.NotAuthenticated,
 			fmt.Errorf("SASL PLAIN with b:1: %w", io.ErrUnexpectedEOF), "", "",
 		}, "SASL PLAIN with b:1: unexpected EOF."},
 	} {

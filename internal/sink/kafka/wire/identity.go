@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // Identity is the Kafka cluster that connections lead to, by the id that its brokers name (KIP-78). It is the first
@@ -40,7 +42,8 @@ func (i *Identity) admit(id, addr string) error {
 		whose = "the broker that answered there before"
 	}
 	return &DialError{
-		Rejected, fmt.Errorf("the broker at %s is of the Kafka cluster %q, and %s is of %q", addr, id, whose, i.id),
+		sink.Rejected,
+		fmt.Errorf("the broker at %s is of the Kafka cluster %q, and %s is of %q", addr, id, whose, i.id),
 		"Let kafka.brokers name brokers of one cluster. If Kafka was replaced by another cluster on purpose, restart " +
 			"this process: it goes on there, and keeps a gap over all that only the old cluster had.", "",
 	}
@@ -50,7 +53,7 @@ func (i *Identity) admit(id, addr string) error {
 func (w *Conn) identify(c *Cluster) error {
 	res, err := w.RoundTrip(&metadata.Request{TopicNames: []string{}}, c.DialTimeout)
 	if err != nil {
-		return &DialError{BrokerUnreachable, err, "", w.Addr}
+		return &DialError{sink.BrokerUnreachable, err, "", w.Addr}
 	}
 	return c.Identity.admit(res.(*metadata.Response).ClusterID, w.Addr)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // tokens gives one token, or an error.
@@ -87,7 +89,7 @@ func TestOAuthBearerRefused(t *testing.T) {
 			require.Equal(t, "\x01", sent[2], "the broker fails the exchange only after this message")
 			var refused *DialError
 			require.ErrorAs(t, err, &refused)
-			require.Equal(t, NotAuthenticated, refused.Kind)
+			require.Equal(t, sink.NotAuthenticated, refused.Kind)
 			require.ErrorContains(t, err, test.says)
 			require.Contains(t, refused.Remedy, test.remedy)
 			require.NotContains(t, err.Error(), "canary")
@@ -116,7 +118,7 @@ func TestRenewalWaitsForItsToken(t *testing.T) {
 // TestNoTokenNoConnection: the brokers are not bothered, and the error is that of the token.
 func TestNoTokenNoConnection(t *testing.T) {
 	source := &tokens{err: &TokenError{
-		Kind: NoToken, Source: "token endpoint", Err: errors.New("it is down"), Remedy: "Start it.",
+		Kind: sink.NoToken, Source: "token endpoint", Err: errors.New("it is down"), Remedy: "Start it.",
 	}}
 	c := Cluster{Brokers: []string{"b:9092"}, SASL: &SASL{Mechanism: OAuthBearer, Tokens: source}}
 	c.SetDefaults()
@@ -124,7 +126,7 @@ func TestNoTokenNoConnection(t *testing.T) {
 	_, err := Dial(t.Context(), &c, "b:9092")
 	var refused *DialError
 	require.ErrorAs(t, err, &refused)
-	require.Equal(t, NoToken, refused.Kind)
+	require.Equal(t, sink.NoToken, refused.Kind)
 	require.Equal(t, "SASL OAUTHBEARER: the token endpoint gives no token: it is down", err.Error())
 	require.Equal(t, "Start it.", c.SASL.Lacking().Remedy)
 	require.True(t, refused.Kind.Passes())

@@ -18,6 +18,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 const saslRemedy = "Check kafka.sasl (mechanism, username, password) against the broker's listener; the connection " +
@@ -95,7 +97,7 @@ func (w *Conn) Authenticate(ctx context.Context, ask exchange) error {
 	cfg := w.sasl
 	refused := func(err error) error {
 		return &DialError{
-			NotAuthenticated, fmt.Errorf("SASL %s with %s: %w", cfg.Mechanism, w.Addr, err), cfg.remedyFor(err),
+			sink.NotAuthenticated, fmt.Errorf("SASL %s with %s: %w", cfg.Mechanism, w.Addr, err), cfg.remedyFor(err),
 			"",
 		}
 	}
@@ -109,12 +111,14 @@ func (w *Conn) Authenticate(ctx context.Context, ask exchange) error {
 	}
 	res, err := ask(&saslhandshake.Request{Mechanism: cfg.wireName()})
 	if err != nil {
-		return &DialError{BrokerUnreachable, err, "Check that the broker's listener on this port speaks SASL.", w.Addr}
+		return &DialError{
+			sink.BrokerUnreachable, err, "Check that the broker's listener on this port speaks SASL.", w.Addr,
+		}
 	}
 	hs := res.(*saslhandshake.Response)
 	if hs.ErrorCode == illegalSASLState {
 		return &DialError{
-			NotAuthenticated,
+			sink.NotAuthenticated,
 			fmt.Errorf("%s does no SASL: its listener there is PLAINTEXT or SSL (ILLEGAL_SASL_STATE)", w.Addr),
 			"Name the port of a SASL_SSL or SASL_PLAINTEXT listener in kafka.brokers, or leave " +
 				"kafka.sasl.mechanism empty.",
@@ -156,7 +160,7 @@ func (w *Conn) converse(ctx context.Context, mechanism sasl.Mechanism, ask excha
 		case errors.Is(err, io.ErrUnexpectedEOF): // the way some brokers refuse
 			return 0, refused(reason(err))
 		case err != nil:
-			return 0, &DialError{BrokerUnreachable, err, w.sasl.remedyFor(err), w.Addr}
+			return 0, &DialError{sink.BrokerUnreachable, err, w.sasl.remedyFor(err), w.Addr}
 		}
 		auth := res.(*saslauthenticate.Response)
 		if auth.ErrorCode != 0 {

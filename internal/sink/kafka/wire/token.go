@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // Token is the credential that a client shows to a broker with OAUTHBEARER.
@@ -28,8 +30,8 @@ type Tokens interface {
 
 // TokenError says why there is no token. It never holds a token, or what a token is bought with.
 type TokenError struct {
-	Kind   TroubleKind // NoToken, where waiting may help, or NotAuthenticated
-	Source string      // e.g. `token endpoint https://login.example/token`
+	Kind   sink.TroubleKind // NoToken, where waiting may help, or NotAuthenticated
+	Source string           // e.g. `token endpoint https://login.example/token`
 	Err    error
 	Remedy string
 }
@@ -51,7 +53,7 @@ func (s *SASL) await(ctx context.Context) error {
 	case errors.As(err, &token):
 		return s.without(token)
 	}
-	return &DialError{NoToken, fmt.Errorf("SASL %s: no token: %w", s.Mechanism, err), "", ""}
+	return &DialError{sink.NoToken, fmt.Errorf("SASL %s: no token: %w", s.Mechanism, err), "", ""}
 }
 
 // without is the error of a login that has no token.

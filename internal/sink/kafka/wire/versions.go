@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // versionRange is the range of versions that a broker offers of one API.
@@ -60,16 +62,15 @@ func (w *Conn) speaks(all []need, what string) error {
 		switch {
 		case !offered || have.highest < n.since:
 			return &DialError{
-				Rejected, fmt.Errorf("the broker at %s is too old: it does not speak version %d of %s", w.Addr, n.since,
-					n.key),
+				sink.Rejected,
+				fmt.Errorf("the broker at %s is too old: it does not speak version %d of %s", w.Addr, n.since, n.key),
 				fmt.Sprintf("Kafka %s or newer is needed%s.", n.kafka, what), "",
 			}
 		case have.lowest > ours:
 			return &DialError{
-				Rejected, fmt.Errorf("the broker at %s is too new: it speaks %s from version %d on, this program up "+
-					"to %d",
-					w.Addr,
-					n.key, have.lowest, ours),
+				sink.Rejected,
+				fmt.Errorf("the broker at %s is too new: it speaks %s from version %d on, this program up to %d",
+					w.Addr, n.key, have.lowest, ours),
 				"Use a newer version of cdc-outbox.", "",
 			}
 		}

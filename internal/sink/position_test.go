@@ -1,4 +1,4 @@
-package kafka
+package sink
 
 import (
 	"testing"
@@ -19,18 +19,18 @@ func TestStoredPositionsAreReadAsTheyWereWritten(t *testing.T) {
 		SystemID: "1", Instance: "other",
 		Mark: Mark{Timeline: 3, Writes: 9, Position: 0x16B3700, Published: 0x16B36FF, At: at},
 	}
-	read, err := parseStored(s.text(5))
+	read, err := ParseStored(s.Text(5))
 	require.NoError(t, err)
 	require.Equal(t, s, read)
 	s.Position.XID, s.Time, s.Mark = 0, time.Time{}, Mark{}
-	read, err = parseStored(s.text(5))
+	read, err = ParseStored(s.Text(5))
 	require.NoError(t, err)
 	require.Equal(t, s, read)
 }
 
 // Earlier versions stored no transaction: such a position is read, and has none to be compared.
 func TestStoredPositionsOfEarlierVersionsAreRead(t *testing.T) {
-	s, err := parseStored(
+	s, err := ParseStored(
 		`{"system":"1","timeline":1,"commit":"00000000016b3748","index":2,"instance":"a","transaction":4}`)
 	require.NoError(t, err)
 	require.Equal(t, Stored{

@@ -10,33 +10,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // fakeKeeper answers with its errors, one after the other, and then with what it has.
 type fakeKeeper struct {
-	has     kafka.Stored
+	has     sink.Stored
 	errs    []error
 	fetched int
-	kept    map[string]kafka.Stored
+	kept    map[string]sink.Stored
 	denied  []string
 }
 
 func (k *fakeKeeper) Run(context.Context) error { return nil }
 
-func (k *fakeKeeper) Fetch(context.Context, string) (kafka.Stored, bool, error) {
+func (k *fakeKeeper) Fetch(context.Context, string) (sink.Stored, bool, error) {
 	k.fetched++
 	if len(k.errs) > 0 {
 		err := k.errs[0]
 		k.errs = k.errs[1:]
-		return kafka.Stored{}, false, err
+		return sink.Stored{}, false, err
 	}
 	return k.has, true, nil
 }
 
-func (k *fakeKeeper) Keep(group string, s kafka.Stored) { k.kept = map[string]kafka.Stored{group: s} }
-func (k *fakeKeeper) NotAllowed(group string)           { k.denied = append(k.denied, group) }
+func (k *fakeKeeper) Keep(group string, s sink.Stored) { k.kept = map[string]sink.Stored{group: s} }
+func (k *fakeKeeper) NotAllowed(group string)          { k.denied = append(k.denied, group) }
 
 func numbered(systemID string) replication.Mark {
 	return replication.Mark{SystemID: systemID, Timeline: 1, Writes: 7, Position: 0x300, Published: 0x2ff}
@@ -46,10 +46,10 @@ const group = "cdc-outbox.1.s"
 
 // A write of the checkpoint reaches Kafka by the keeper, or within the producer's transactions.
 func TestKeepsTheNumberOfAWrite(t *testing.T) {
-	want := kafka.Mark{Timeline: 1, Writes: 7, Position: 0x300, Published: 0x2ff}
+	want := sink.Mark{Timeline: 1, Writes: 7, Position: 0x300, Published: 0x2ff}
 	c, p := idle(t, exactlyOnce(Config{}))
 	c.marked(numbered("1"))
-	require.Equal(t, []kafka.Mark{want}, p.memory)
+	require.Equal(t, []sink.Mark{want}, p.memory)
 
 	c, p = idle(t, exactlyOnce(Config{}))
 	k := &fakeKeeper{}
@@ -64,20 +64,20 @@ func TestKeepsTheNumberOfAWrite(t *testing.T) {
 func TestComparesWithKafka(t *testing.T) {
 	broken := errors.New("older")
 	denied := &fault.Error{Kind: fault.Operator, Object: "group", Err: errors.New("denied")}
-	kept := kafka.Stored{SystemID: "1", Mark: kafka.Mark{Timeline: 1, Writes: 7, Position: 0x300, Published: 0x2ff}}
+	kept := sink.Stored{SystemID: "1", Mark: sink.Mark{Timeline: 1, Writes: 7, Position: 0x300, Published: 0x2ff}}
 	another := kept
 	another.SystemID = "2"
 	for name, test := range map[string]struct {
 		keeper *fakeKeeper
-		stored kafka.Stored
+		stored sink.Stored
 		says   error // the stream
 		want   error
 		writes int64
 	}{
-		"by the keeper":           {&fakeKeeper{has: kept}, kafka.Stored{}, nil, nil, 7},
+		"by the keeper":           {&fakeKeeper{has: kept}, sink.Stored{}, nil, nil, 7},
 		"the keeper knows better": {&fakeKeeper{has: kept}, another, nil, nil, 7},
 		"by Begin":                {nil, kept, nil, nil, 7},
-		"nothing kept":            {nil, kafka.Stored{}, nil, nil, 0},
+		"nothing kept":            {nil, sink.Stored{}, nil, nil, 0},
 		"an older server":         {nil, kept, broken, broken, 7},
 		"the keeper is refused":   {&fakeKeeper{errs: []error{denied}}, kept, nil, denied, -1},
 	} {
@@ -118,7 +118,7 @@ func TestAServerThatWasLookedAtBeforeKafka(t *testing.T) {
 			c, _ := idle(t, exactlyOnce(Config{}))
 			s := newStream()
 			s.compare, s.heldByOther = restored, held
-			err := c.reader.compare(t.Context(), s, at(0x50), kafka.Stored{})
+			err := c.reader.compare(t.Context(), s, at(0x50), sink.Stored{})
 			if held == nil {
 				require.ErrorIs(t, err, restored)
 			} else {
@@ -140,7 +140,7 @@ func TestComparesAgainAfterAnInterruption(t *testing.T) {
 		"no write":                  {nil, replication.Mark{}, "this connector", 0},
 		"a write to another server": {nil, numbered("2"), "this connector", 0},
 		"the keeper's word": {
-			&fakeKeeper{has: kafka.Stored{SystemID: "1", Mark: kafka.Mark{Timeline: 1, Writes: 9, Position: 0x300}}},
+			&fakeKeeper{has: sink.Stored{SystemID: "1", Mark: sink.Mark{Timeline: 1, Writes: 9, Position: 0x300}}},
 			numbered("1"), `Kafka's group "` + group + `"`, 9,
 		},
 	} {
@@ -174,14 +174,14 @@ func TestFetchesUntilThereIsAnAnswer(t *testing.T) {
 	}{
 		"at once":         {nil, false, nil, "1", 0, 1, nil},
 		"later":           {[]error{retry, errors.New("cut")}, false, nil, "1", 2 * fetchRetry, 3, nil},
-		"not allowed":     {[]error{kafka.ErrNotAllowed}, false, nil, "", 0, 1, []string{group}},
+		"not allowed":     {[]error{sink.ErrNotAllowed}, false, nil, "", 0, 1, []string{group}},
 		"an operator's":   {[]error{operator}, false, operator, "", 0, 1, nil},
 		"the stream ends": {[]error{retry, retry}, true, context.Canceled, "", fetchRetry / 2, 1, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, _ := idle(t, exactlyOnce(Config{}))
-				k := &fakeKeeper{has: kafka.Stored{SystemID: "1"}, errs: test.errs}
+				k := &fakeKeeper{has: sink.Stored{SystemID: "1"}, errs: test.errs}
 				c.keeper = k
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()

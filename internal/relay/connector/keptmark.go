@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // marked passes a write of the checkpoint on to Kafka. The row is durable by then, so Kafka never knows of a write that
 // the server does not.
 func (c *Connector) marked(m replication.Mark) {
-	kept := kafka.Mark{
+	kept := sink.Mark{
 		Timeline: m.Timeline, Writes: m.Writes, Position: m.Position, Published: m.Published, At: m.At,
 	}
 	c.mu.Lock()
@@ -24,18 +24,18 @@ func (c *Connector) marked(m replication.Mark) {
 		c.producer.Remember(kept)
 		return
 	}
-	c.keeper.Keep(c.group(m.SystemID), kafka.Stored{
-		Position: kafka.Position{Timeline: m.Timeline}, SystemID: m.SystemID, Instance: "at least once", Mark: kept,
+	c.keeper.Keep(c.group(m.SystemID), sink.Stored{
+		Position: sink.Position{Timeline: m.Timeline}, SystemID: m.SystemID, Instance: "at least once", Mark: kept,
 	})
 }
 
 func (c *Connector) group(systemID string) string {
-	return kafka.TransactionalID(systemID, c.cfg.Replication.Slot)
+	return sink.SlotOwner(systemID, c.cfg.Replication.Slot).ID
 }
 
 // compare relates the server to the checkpoint that Kafka keeps of the slot, before anything is published or confirmed.
 // stored is the producer's checkpoint, if that has transactions.
-func (r *reader) compare(ctx context.Context, s stream, id replication.Identity, stored kafka.Stored) error {
+func (r *reader) compare(ctx context.Context, s stream, id replication.Identity, stored sink.Stored) error {
 	if c := r.c; c.keeper != nil {
 		var err error
 		if stored, err = c.fetch(ctx, c.group(id.SystemID)); err != nil {
@@ -46,7 +46,7 @@ func (r *reader) compare(ctx context.Context, s stream, id replication.Identity,
 }
 
 // compareWith relates the server to the position and the mark that Kafka has stored.
-func (r *reader) compareWith(ctx context.Context, s stream, id replication.Identity, stored kafka.Stored) error {
+func (r *reader) compareWith(ctx context.Context, s stream, id replication.Identity, stored sink.Stored) error {
 	c := r.c
 	if stored.SystemID != "" && stored.SystemID != id.SystemID {
 		return c.anotherCluster(stored, id)
@@ -71,7 +71,7 @@ func (r *reader) compareWith(ctx context.Context, s stream, id replication.Ident
 func (r *reader) compareAgain(ctx context.Context, s stream, id replication.Identity) error {
 	c := r.c
 	if c.keeper != nil {
-		return r.compare(ctx, s, id, kafka.Stored{})
+		return r.compare(ctx, s, id, sink.Stored{})
 	}
 	c.mu.Lock()
 	own := c.written
@@ -86,7 +86,7 @@ func (r *reader) compareAgain(ctx context.Context, s stream, id replication.Iden
 const fetchRetry = time.Second
 
 // fetch waits for Kafka's answer as long as ctx lasts. A user without the right gets none.
-func (c *Connector) fetch(ctx context.Context, group string) (kafka.Stored, error) {
+func (c *Connector) fetch(ctx context.Context, group string) (sink.Stored, error) {
 	for {
 		stored, _, err := c.keeper.Fetch(ctx, group)
 		var f *fault.Error
@@ -94,25 +94,25 @@ func (c *Connector) fetch(ctx context.Context, group string) (kafka.Stored, erro
 		case err == nil:
 			return stored, nil
 		case ctx.Err() != nil:
-			return kafka.Stored{}, context.Canceled
-		case errors.Is(err, kafka.ErrNotAllowed):
+			return sink.Stored{}, context.Canceled
+		case errors.Is(err, sink.ErrNotAllowed):
 			c.keeper.NotAllowed(group)
-			return kafka.Stored{}, nil
+			return sink.Stored{}, nil
 		case errors.As(err, &f) && f.Kind == fault.Operator:
-			return kafka.Stored{}, err
+			return sink.Stored{}, err
 		}
 		timer := time.NewTimer(fetchRetry)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return kafka.Stored{}, context.Canceled
+			return sink.Stored{}, context.Canceled
 		}
 	}
 }
 
 // anotherCluster refuses a group that another cluster's relay uses.
-func (c *Connector) anotherCluster(stored kafka.Stored, id replication.Identity) error {
+func (c *Connector) anotherCluster(stored sink.Stored, id replication.Identity) error {
 	return &fault.Error{
 		Kind: fault.Operator, Object: c.slot(), At: stored.Position.Position.String(),
 		Err: fmt.Errorf("the position stored in Kafka is of another Postgres cluster, system identifier "+
