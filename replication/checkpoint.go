@@ -62,7 +62,8 @@ type checkpoint struct {
 
 	// again: a stream began at the slot's position, since the row could not be used, and has not come to where the row
 	// is. To go on at the row would leave events that were published again as the last ones of their keys.
-	again bool
+	again  bool
+	denied error // why the role may not use the table, as of the last stream's begin; nil: it may, or there is none
 
 	lastRow *atomic.Uint64 // the stream's; nil before the first
 }
@@ -99,6 +100,7 @@ func (cp *checkpoint) compareSlot(ctx context.Context, c *connection, id *Identi
 	cp.id, cp.far, cp.written = *id, id.InRecovery, 0
 	cp.failing.Store(nil)
 	cp.off.Store(false)
+	cp.denied = nil
 	ctx, cancel := context.WithTimeoutCause(ctx, beginTimeout,
 		fmt.Errorf("table %s does not answer within %s, is it locked?", cp.cfg.Checkpoint, beginTimeout))
 	defer cancel()
@@ -247,10 +249,15 @@ func (cp *checkpoint) skip(ctx context.Context, err error) error {
 	switch sqlstate.Of(err) {
 	case "42P01", "42501", "3F000", "25006", "42703": // no table, no right, no schema, read only, another table
 		cp.off.Store(true)
+		if sqlstate.Of(err) == sqlstate.NotPermitted {
+			cp.denied = err
+		}
+		if !cp.again { // once for a series of streams
+			cp.cfg.Logger.Warn("a slot that is re-created or moved by hand would not be noticed: the table that "+
+				"remembers its position cannot be used",
+				zap.Stringer(logkey.Table, cp.cfg.Checkpoint), zap.Error(err))
+		}
 		cp.again = true
-		cp.cfg.Logger.Warn("a slot that is re-created or moved by hand would not be noticed: the table that remembers "+
-			"its position cannot be used",
-			zap.Stringer(logkey.Table, cp.cfg.Checkpoint), zap.Error(err))
 		return nil
 	}
 	var known *fault.Error
@@ -343,6 +350,12 @@ func (cp *checkpoint) role() string {
 	return identifier.Quote(parsed.User)
 }
 
+// grant is the remedy for a role without rights on the table.
+func (cp *checkpoint) grant() fault.Remedy {
+	return fault.Do("Grant the rights to the connector's role.", "GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE "+
+		cp.cfg.Checkpoint.SQL()+" TO "+cp.role()+";")
+}
+
 // heldBack names the remedy for a table that cannot be written.
 func (cp *checkpoint) heldBack(err error) error {
 	f := &fault.Error{
@@ -360,8 +373,7 @@ func (cp *checkpoint) heldBack(err error) error {
 				"pg_stat_activity a USING (pid) WHERE l.relation = %s::regclass AND l.granted;",
 				identifier.QuoteLiteral(cp.cfg.Checkpoint.SQL()))).Then(off))
 	case code == sqlstate.NotPermitted:
-		f.With(fault.Do("Grant the rights to the connector's role.", "GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE "+
-			cp.cfg.Checkpoint.SQL()+" TO "+cp.role()+";").Then(off))
+		f.With(cp.grant().Then(off))
 	case code == "53100":
 		f.Next = "Make room on the server's disk."
 	case code == "":

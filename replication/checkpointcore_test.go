@@ -102,6 +102,41 @@ func TestCheckpointThatCouldNotBeUsedIsNoPlaceToStart(t *testing.T) {
 	}
 }
 
+// A checkpoint that is in use is not passed over for want of a right; one that no mark knows is, and one that was
+// dropped.
+//
+// Bug (checkpoint): A process whose role had lost the right to the checkpoint began at the slot's older position and
+// was killed, and the next one, with the right, began at the checkpoint. Cost: the events that the first one had
+// published again stayed the last ones of their keys.
+func TestCheckpointInUseIsNotPassedOver(t *testing.T) {
+	mark := Mark{SystemID: "1", Timeline: 3, Writes: 4, Position: 450, Published: 449}
+	for name, test := range map[string]struct {
+		code  string
+		mark  Mark
+		waits bool
+	}{
+		"no right":         {"42501", mark, true},
+		"no right, unused": {"42501", Mark{}, false},
+		"no table":         {"42P01", mark, false},
+	} {
+		cp, logs := stillCheckpoint()
+		require.NoError(t, cp.skip(t.Context(), &pgconn.PgError{Code: test.code, Message: "permission denied"}), name)
+		require.NoError(t, cp.skip(t.Context(), &pgconn.PgError{Code: test.code, Message: "permission denied"}), name)
+		require.Equal(t, 1, logs.Len(), "%s: once", name)
+		s := &Stream{cfg: cp.cfg, identity: cp.id, checkpoint: cp}
+		err := s.Compare(t.Context(), test.mark, "Kafka")
+		if !test.waits {
+			require.NoError(t, err, name)
+			continue
+		}
+		var why *fault.Error
+		require.ErrorAs(t, err, &why, name)
+		require.Equal(t, fault.Retry, why.Kind)
+		require.Equal(t, []string{`GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE "public"."m" TO ROLE;`}, why.Commands)
+		require.ErrorContains(t, err, `Kafka knows it as the checkpoint of slot "s"`)
+	}
+}
+
 // A mark never takes back what was published, and says no more than the stream has passed on.
 func TestCheckpointMarks(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -156,22 +156,63 @@ func TestCheckpointNoticesRestoredServer(t *testing.T) {
 	}
 }
 
-// TestCheckpointRightsTakenAndGiven: what this process itself confirmed while the table could not be used is not held
-// against the slot afterwards.
-//
-// Bug (checkpoint): What a process confirmed while the rights on the checkpoint table were taken was held against the
-// slot after they were given back. Cost: exit 3, and a search for events that were not lost.
-func TestCheckpointRightsTakenAndGiven(t *testing.T) {
-	s := remembering(t, testkit.Postgres(t))
-	role := s.Name + "_r"
+// rememberingAs connects as a role of its own, with the rights on the checkpoint's table.
+func rememberingAs(t *testing.T) (s *source, role string) {
+	t.Helper()
+	s = remembering(t, testkit.Postgres(t))
+	role = s.Name + "_r"
 	s.Exec(t, `CREATE ROLE `+role+` LOGIN REPLICATION; GRANT ALL ON TABLE cdc_outbox_slots TO `+role)
 	t.Cleanup(func() {
 		ctx := context.Background()
 		require.NoError(t, s.Server.Exec(ctx, s.Name, `DROP OWNED BY `+role))
 		require.NoError(t, s.Server.Exec(ctx, s.Name, `DROP ROLE `+role))
 	})
-	pc := s.DSNVia(s.Addr(), s.Name)
-	s.Config.DSN = func() (string, error) { return pc + "&user=" + role, nil }
+	dsn := s.DSNVia(s.Addr(), s.Name) + "&user=" + role
+	s.Config.DSN = func() (string, error) { return dsn, nil }
+	return s, role
+}
+
+// TestCheckpointInUseIsWaitedFor: a process whose role has lost the right to a checkpoint that Kafka's mark shows to be
+// in use confirms nothing, says what to grant, and goes on when it is granted.
+func TestCheckpointInUseIsWaitedFor(t *testing.T) {
+	s, role := rememberingAs(t)
+	o := s.marking()
+	ended, stop := s.relaying(t, o)
+	s.publishes(t, o)
+	stop()
+	require.NoError(t, <-ended)
+	s.confirmed.Store(0)
+	s.Exec(t, `REVOKE ALL ON TABLE cdc_outbox_slots FROM `+role)
+	waits := make(chan error, 100)
+	s.Config.OnState = func(st State) {
+		if st.Phase == Waiting {
+			waits <- st.Err
+		}
+	}
+	s.insert(t)
+	before := s.flushed(t)
+	ended, stop = s.relaying(t, o)
+	var why *fault.Error
+	for range 2 { // it stays so
+		require.ErrorAs(t, <-waits, &why)
+		require.Equal(t, fault.Retry, why.Kind)
+		require.ErrorContains(t, why, `Kafka knows it as the checkpoint of slot`)
+	}
+	require.Equal(t, before, s.flushed(t))
+	require.Len(t, why.Commands, 1)
+	s.Exec(t, why.Commands[0])
+	s.publishes(t, o)
+	stop()
+	require.NoError(t, <-ended)
+}
+
+// TestCheckpointRightsTakenAndGiven: what this process itself confirmed while the table could not be used is not held
+// against the slot afterwards.
+//
+// Bug (checkpoint): What a process confirmed while the rights on the checkpoint table were taken was held against the
+// slot after they were given back. Cost: exit 3, and a search for events that were not lost.
+func TestCheckpointRightsTakenAndGiven(t *testing.T) {
+	s, role := rememberingAs(t)
 	core, log := observer.New(zap.WarnLevel)
 	s.Config.Logger = zap.New(core)
 	s.insert(t)

@@ -99,6 +99,9 @@ func (c *Config) reportFailover(m postgres.Mark, id *Identity) {
 // counts the writes of the row. An error is a *fault.Error: Operator if the server was put back, or Retry.
 func (s *Stream) Compare(ctx context.Context, kept Mark, holder string) error {
 	cp := s.checkpoint
+	if err := cp.usedElsewhere(kept, holder); err != nil {
+		return err
+	}
 	if cp == nil || cp.off.Load() {
 		failedOver, err := kept.Judge(s.cfg.objects(), holder, s.identity.marked(s.cfg))
 		if failedOver {
@@ -109,6 +112,28 @@ func (s *Stream) Compare(ctx context.Context, kept Mark, holder string) error {
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
 	return cp.compare(ctx, kept, holder)
+}
+
+// usedElsewhere refuses a stream that begins at the slot's position since the role has no right to a checkpoint that is
+// in use, as the mark shows. The checkpoint may be ahead of the slot: events in between would be published again, and
+// if this process then ends, one that may read the checkpoint begins behind them. They stay the last of their keys.
+func (cp *checkpoint) usedElsewhere(kept Mark, holder string) error {
+	if cp == nil || kept.Writes == 0 {
+		return nil
+	}
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	if !cp.off.Load() || cp.denied == nil {
+		return nil
+	}
+	f := &fault.Error{
+		Kind: fault.Retry, Object: "table " + cp.cfg.Checkpoint.String(), At: kept.Position.String(),
+		Err: fmt.Errorf("%s knows it as the checkpoint of slot %q, and this role may not use it: a stream from the "+
+			"slot's own position could leave older events as the last of their keys: %w",
+			holder, cp.cfg.Slot, cp.denied),
+	}
+	f.With(cp.grant())
+	return f
 }
 
 // compare reads the row again, after kept was read: the row is written first, so another instance that has just lost
