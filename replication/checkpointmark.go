@@ -116,7 +116,7 @@ func (s *Stream) Compare(ctx context.Context, kept Mark, holder string) error {
 
 // usedElsewhere refuses a stream that begins at the slot's position since the role has no right to a checkpoint that is
 // in use, as the mark shows. The checkpoint may be ahead of the slot: events in between would be published again, and
-// if this process then ends, one that may read the checkpoint begins behind them. They stay the last of their keys.
+// if this process then ends, one that may read the checkpoint begins after them. They stay the last of their keys.
 func (cp *checkpoint) usedElsewhere(kept Mark, holder string) error {
 	if cp == nil || kept.Writes == 0 {
 		return nil
