@@ -3,8 +3,9 @@ package postgres
 import (
 	"testing"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
 func TestCheckpointJudge(t *testing.T) {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -167,20 +165,13 @@ func ConnectFault(pc *pgx.ConnConfig, err error) error {
 		f.Err = fmt.Errorf("cannot connect: %w", fault.OneLine(dial.Unwrap()))
 		f.With(ReachRemedy(pc.Host, pc.Port, dial.Unwrap()))
 	}
-	if dsn := pc.ConnString(); (dsn == "" || password.Only(dsn)) && !environmentLeads() {
+	if unset(pc.ConnString()) && len(leading()) == 0 {
 		return (&fault.Error{
 			Kind: fault.Config, Object: "postgres.dsn",
 			Err: fmt.Errorf("it is not set (CDC_OUTBOX_POSTGRES_DSN); libpq's defaults led to %s: %w", f.Object, f.Err),
 		}).With(fault.Do("Set it.", "export CDC_OUTBOX_POSTGRES_DSN='postgres://USER:PASSWORD@HOST:5432/DATABASE'"))
 	}
 	return f
-}
-
-// environmentLeads reports whether libpq's own variables say where the server is.
-func environmentLeads() bool {
-	return slices.ContainsFunc([]string{
-		"PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE", "PGSERVICEFILE",
-	}, func(name string) bool { return os.Getenv(name) != "" })
 }
 
 // ReachRemedy is what to do about a connection that failed before the server said a word.

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // Publication is one publication of the connected database.

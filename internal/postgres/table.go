@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // OutboxTable is an outbox table as the catalog has it.
