@@ -176,6 +176,10 @@ func ConnectFault(pc *pgx.ConnConfig, err error) error {
 
 // ReachRemedy is what to do about a connection that failed before the server said a word.
 func ReachRemedy(host string, port uint16, err error) fault.Remedy {
+	if strings.Contains(err.Error(), "channel binding required") {
+		return fault.Do("channel_binding=require in postgres.dsn needs TLS and a login by SCRAM: set " +
+			"sslmode=verify-full, or take the parameter out.")
+	}
 	if strings.Contains(err.Error(), "server refused TLS connection") { // pgconn has no value for it
 		return fault.Do("The server has no TLS: set ssl = on there. Only if no other host is between, set " +
 			"sslmode=disable in postgres.dsn, with require_auth=scram-sha-256 so that no server gets the password.")

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
 )
 
 // CheckDSN judges a connection string without connecting. It leaves out the error of the parser, which quotes the
@@ -24,6 +25,9 @@ func CheckDSN(dsn string) error {
 	case err == nil && strings.Contains(parsed.Host, "@"): // and the text before it is the end of the password
 		return errors.New("has an @ in the host; write an @ in the password of a URL as %40")
 	case err == nil:
+		if err := login.Libpq(parsed); err != nil {
+			return parameterError{fmt.Errorf("has a parameter that cannot be used: %w", err)}
+		}
 		return nil
 	case errors.As(err, &file):
 		return fileError{fmt.Errorf("names the file %s, which cannot be read: %w", file.Path, file.Err)}

@@ -77,6 +77,8 @@ func TestWrongParameters(t *testing.T) {
 		"s3cret":                                               form,
 		"postgres://u:s3cr/et@h/db":                            form,
 		"host=h connect_timeout='5`: s3cret'":                  "cannot be used: invalid connect_timeout",
+		"host=h keepalives_idle=s3cret":                        "cannot be used: keepalives_idle is not a number",
+		"host=h requirepeer=s3cret":                            "cannot be used: requirepeer is not supported",
 	} {
 		err := CheckDSN(dsn)
 		require.ErrorContains(t, err, want, dsn)

@@ -70,6 +70,9 @@ func Parse(dsn string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := login.Libpq(&pc.Config); err != nil {
+		return nil, err
+	}
 	login.Guard(&pc.Config)
 	given := pc.Password // an attempt to connect may prepare it, and the next one begins with it again
 	var s Source
