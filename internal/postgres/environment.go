@@ -33,7 +33,8 @@ func CheckEnvironment(dsn string) []preflight.Finding {
 	f := preflight.Finding{
 		Level: preflight.OK, Subject: "postgres.dsn",
 		Found: fmt.Sprintf("It is not set; %s of the environment led to database %q of %s, as role %q.",
-			strings.Join(names, ", "), cmp.Or(pc.Database, pc.User), strings.TrimPrefix(serverName(pc), "postgres "), pc.User),
+			strings.Join(names, ", "), cmp.Or(pc.Database, pc.User),
+			strings.TrimPrefix(serverName(pc), "postgres "), pc.User),
 	}
 	if !slices.Contains(names, "PGDATABASE") && !slices.ContainsFunc(names, func(name string) bool {
 		return strings.HasPrefix(name, "PGSERVICE")

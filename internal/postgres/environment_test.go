@@ -22,8 +22,8 @@ func TestCheckEnvironment(t *testing.T) {
 			env: map[string]string{"PGHOST": "10.0.0.1", "PGUSER": "relay"},
 			want: []preflight.Finding{{
 				Level: preflight.Warn, Subject: "postgres.dsn",
-				Found: `It is not set; PGHOST, PGUSER of the environment led to database "relay" of 10.0.0.1:5432, as ` +
-					`role "relay".`,
+				Found: `It is not set; PGHOST, PGUSER of the environment led to database "relay" of 10.0.0.1:5432, ` +
+					`as role "relay".`,
 				Why:    "None of them names the database, so libpq's rule applies: it has the name of the role.",
 				Remedy: "Set postgres.dsn, or PGDATABASE.",
 			}},
@@ -32,8 +32,8 @@ func TestCheckEnvironment(t *testing.T) {
 			env: map[string]string{"PGHOST": "10.0.0.1", "PGPORT": "5433", "PGDATABASE": "shop", "PGUSER": "relay"},
 			want: []preflight.Finding{{
 				Level: preflight.OK, Subject: "postgres.dsn",
-				Found: `It is not set; PGHOST, PGPORT, PGDATABASE, PGUSER of the environment led to database "shop" of ` +
-					`10.0.0.1:5433, as role "relay".`,
+				Found: `It is not set; PGHOST, PGPORT, PGDATABASE, PGUSER of the environment led to database "shop" ` +
+					`of 10.0.0.1:5433, as role "relay".`,
 			}},
 		},
 	} {

@@ -26,8 +26,10 @@ func TestLibpqKeepAlive(t *testing.T) {
 		var got [4]int
 		require.NoError(t, raw.Control(func(fd uintptr) {
 			for i, option := range []struct{ level, name int }{
-				{syscall.SOL_SOCKET, syscall.SO_KEEPALIVE}, {syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE},
-				{syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL}, {syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT},
+				{syscall.SOL_SOCKET, syscall.SO_KEEPALIVE},
+				{syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE},
+				{syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL},
+				{syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT},
 			} {
 				got[i], err = syscall.GetsockoptInt(int(fd), option.level, option.name)
 				if err != nil || got[0] == 0 {
