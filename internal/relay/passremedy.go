@@ -7,14 +7,14 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
-// PassRemedy offers to pass one halted row.
-func PassRemedy(eventID, position string) fault.Remedy {
+// PassRemedy offers to pass one halted row. reason is the code of what is wrong with it, to be kept with the decision.
+func PassRemedy(eventID, position, reason string) fault.Remedy {
 	if eventID == "" || Storable(eventID) != eventID || fault.Printable(eventID) != eventID {
 		eventID = position // an id that cannot be pasted
 	}
 	return fault.Do("To continue without this row: write it to the dead-letter topic, from where it can be corrected "+
 		"and sent. The running connector takes the decision up within two seconds.",
-		fmt.Sprintf("cdc-outbox row pass %s --reason '…'", fault.Printable(shell(eventID))))
+		fmt.Sprintf("cdc-outbox row pass %s --reason %s", fault.Printable(shell(eventID)), shell(reason)))
 }
 
 // Storable is a text as a column of any encoding takes it: a row that Postgres has not checked, such as a logical

@@ -10,11 +10,11 @@ import (
 // not UTF-8 could not be listed. Cost: a row that could not be passed. Also: `TestHostileEventIDsAreBound` in
 // `internal/relay/decision`.
 func TestPassRemedyIsOneCommand(t *testing.T) {
-	require.Equal(t, []string{"cdc-outbox row pass 018f-a --reason '…'"}, PassRemedy("018f-a", "p").Commands)
-	require.Equal(t, []string{"cdc-outbox row pass p --reason '…'"}, PassRemedy("", "p").Commands)
-	require.Equal(t, []string{`cdc-outbox row pass '$(rm) '\''x' --reason '…'`}, PassRemedy("$(rm) 'x", "p").Commands)
-	require.Equal(t, []string{"cdc-outbox row pass '--skip' --reason '…'"}, PassRemedy("--skip", "p").Commands)
+	require.Equal(t, []string{"cdc-outbox row pass 018f-a --reason too_large"}, PassRemedy("018f-a", "p", "too_large").Commands)
+	require.Equal(t, []string{"cdc-outbox row pass p --reason too_large"}, PassRemedy("", "p", "too_large").Commands)
+	require.Equal(t, []string{`cdc-outbox row pass '$(rm) '\''x' --reason too_large`}, PassRemedy("$(rm) 'x", "p", "too_large").Commands)
+	require.Equal(t, []string{"cdc-outbox row pass '--skip' --reason too_large"}, PassRemedy("--skip", "p", "too_large").Commands)
 	for _, id := range []string{"a\nb", "a\x1b[1m", "\xff", "a\x00"} {
-		require.Equal(t, []string{"cdc-outbox row pass p --reason '…'"}, PassRemedy(id, "p").Commands, "%q", id)
+		require.Equal(t, []string{"cdc-outbox row pass p --reason too_large"}, PassRemedy(id, "p", "too_large").Commands, "%q", id)
 	}
 }

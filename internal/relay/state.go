@@ -47,7 +47,7 @@ func (p *Pause) State() State {
 	}
 	return State{
 		Name: Paused, Reason: "paused by " + p.By + ": " + p.Reason, Next: "Resume when the reason no longer exists.",
-		Commands: []string{"cdc-outbox resume --reason '…'"}, Since: p.Since,
+		Commands: []string{"cdc-outbox resume"}, Since: p.Since,
 	}
 }
 

@@ -22,8 +22,9 @@ type RefusedError struct {
 	Reason string // TooLarge, NoPartition or IllegalTopic
 
 	// TooLarge
-	Bytes int // of a batch with this record alone, compressed as it would be sent
-	Limit int // the topic's max.message.bytes
+	Bytes    int      // of a batch with this record alone, compressed as it would be sent
+	Limit    int      // the topic's max.message.bytes
+	Commands []string // that raise it
 
 	// NoPartition
 	Partition  int32 // that the record names

@@ -55,7 +55,7 @@ func (r *heldRecord) offer(t *sink.Trouble) {
 	if r.position == "" {
 		return
 	}
-	pass := relay.PassRemedy(r.id, r.position)
+	pass := relay.PassRemedy(r.id, r.position, string(t.Kind))
 	t.Remedy = strings.TrimSpace(t.Remedy + " " + pass.Next)
 	t.Commands = slices.Concat(t.Commands, pass.Commands)
 }

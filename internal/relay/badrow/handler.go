@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
@@ -50,20 +51,21 @@ func Detail(err *router.RowError) string {
 }
 
 // Remedy is the remedy for a record that its topic cannot take; goesOn names the work that continues then.
-func Remedy(err *sink.RefusedError, goesOn string) string {
+func Remedy(err *sink.RefusedError, goesOn string) fault.Remedy {
 	if err.Reason == sink.IllegalTopic {
-		return fmt.Sprintf("Correct what makes the topic's name. To pass over the row: restart with "+
+		return fault.Do(fmt.Sprintf("Correct what makes the topic's name. To pass over the row: restart with "+
 			"--router-bad-rows-unroutable dead_letter, or skip. If the other topic is not needed, delete it; %s then.",
-			goesOn)
+			goesOn))
 	}
 	if err.Reason == sink.NoPartition {
-		return fmt.Sprintf("Correct what writes the partition column. To pass over the row: restart with "+
+		return fault.Do(fmt.Sprintf("Correct what writes the partition column. To pass over the row: restart with "+
 			"--router-bad-rows-unroutable dead_letter, or skip. Topic %q takes the row if it gets %d partitions, and "+
 			"%s then; but that moves keys to other partitions, and the order of their records is lost.", err.Topic,
-			err.Partition+1, goesOn)
+			err.Partition+1, goesOn))
 	}
-	return fmt.Sprintf("Raise max.message.bytes of topic %q to %d or more, and what its consumers fetch; %s then. "+
-		"Or restart with --router-bad-rows-too-large dead_letter, or skip.", err.Topic, err.Bytes, goesOn)
+	return fault.Do(fmt.Sprintf("Or raise max.message.bytes of topic %q to %d or more, and what its consumers fetch; %s "+
+		"then. Or restart with --router-bad-rows-too-large dead_letter, or skip.", err.Topic, err.Bytes, goesOn),
+		err.Commands...)
 }
 
 // Fields name the row in the log.

@@ -69,7 +69,7 @@ func (r *reader) decision(bad badrow.Row) (relay.Decision, error) {
 
 // haltAt says that the connector is halted, once for each row.
 func (r *reader) haltAt(row outboxRow, bad badrow.Row, remedy string) {
-	pass := relay.PassRemedy(bad.EventID, string(r.position))
+	pass := relay.PassRemedy(bad.EventID, string(r.position), string(bad.Reason))
 	next := strings.TrimSpace(pass.Next + " " + remedy + " " + passOver)
 	r.c.log.Error("halted at an outbox row that cannot be published; nothing after it is published either",
 		append(bad.Fields(), zap.String(logkey.Next, next), zap.Strings(logkey.Commands, pass.Commands))...)

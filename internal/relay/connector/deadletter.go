@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
@@ -87,7 +88,8 @@ func (r *reader) notTaken(row outboxRow, rec *router.Record, err error) error {
 	}
 	r.c.log.Error("halted at an event that its topic cannot take; nothing after it is published either, "+
 		"until the topic takes it",
-		append(bad.Fields(), zap.String(logkey.Next, remedy(refused)))...)
+		append(bad.Fields(), zap.String(logkey.Next, remedy(refused).Next),
+			zap.Strings(logkey.Commands, remedy(refused).Commands))...)
 	for {
 		d, err := r.waitAt(row, bad, refused)
 		switch {
@@ -122,7 +124,8 @@ func (r *reader) setAside(row outboxRow, rec *router.Record, refused *sink.Refus
 // waitAt halts at a record that its topic does not take. It returns after a while, and the caller tries again, or with
 // the operator's decision about the row.
 func (r *reader) waitAt(row outboxRow, bad badrow.Row, refused *sink.RefusedError) (*relay.Decision, error) {
-	since, pass := time.Now(), relay.PassRemedy(bad.EventID, string(r.position))
+	since := time.Now()
+	next := relay.PassRemedy(bad.EventID, string(r.position), refused.Reason).Then(remedy(refused))
 	r.c.mu.Lock()
 	if r.c.halted != nil {
 		since = r.c.halted.Since
@@ -130,7 +133,7 @@ func (r *reader) waitAt(row outboxRow, bad badrow.Row, refused *sink.RefusedErro
 	r.c.mu.Unlock()
 	r.c.setHalted(&relay.HaltedRow{
 		Position: string(r.position), LSN: row.pos.Commit.String(), EventID: bad.EventID, Reason: refused.Reason,
-		Message: refused.Error(), Next: pass.Next + " " + remedy(refused), Commands: pass.Commands, Since: since,
+		Message: refused.Error(), Next: next.Next, Commands: next.Commands, Since: since,
 	})
 	r.c.producer.Commit()
 	timer := time.NewTimer(lookAgain)
@@ -167,4 +170,4 @@ func (r *reader) leave() {
 		zap.String(logkey.LSN, was.LSN))
 }
 
-func remedy(r *sink.RefusedError) string { return badrow.Remedy(r, "the relay continues") }
+func remedy(r *sink.RefusedError) fault.Remedy { return badrow.Remedy(r, "the relay continues") }

@@ -17,7 +17,7 @@ func TestDecisionPassesOneRow(t *testing.T) {
 		})
 		synctest.Wait()
 		h := g.Status().Halted
-		require.Equal(t, []string{"cdc-outbox row pass " + h.EventID + " --reason '…'"}, h.Commands)
+		require.Equal(t, []string{"cdc-outbox row pass " + h.EventID + " --reason " + h.Reason}, h.Commands)
 		g.Decide(relay.Decision{Position: h.Position, EventID: "another", Action: relay.Skip})
 		synctest.Wait()
 		require.Equal(t, h, g.Status().Halted, "another event")

@@ -102,7 +102,7 @@ func find(rows []Decision, row string) (Decision, error) {
 	}
 	refused.Err = fmt.Errorf("%w halted at another row: event %s, position %s", errElsewhere, at[0].EventID,
 		at[0].Position)
-	return Decision{}, refused.With(relay.PassRemedy(at[0].EventID, at[0].Position))
+	return Decision{}, refused.With(relay.PassRemedy(at[0].EventID, at[0].Position, at[0].Reason))
 }
 
 // notPassable is about a halt at no row of the outbox, or at one that cannot be distinguished from other rows.

@@ -43,8 +43,8 @@ func (w *worker) applyPolicy(a attempt, err error) (taken bool, _ error) {
 			Next: "Report this, with the log, as a bug.",
 		}
 	}
-	next := why.Remedy + " Or correct or delete the row: its lane continues automatically then. " +
-		"Or restart with --router-on-bad-row dead_letter, or skip, which passes over every such row."
+	next := fault.Do(why.Remedy + " Or correct or delete the row: its lane continues automatically then. " +
+		"Or restart with --router-on-bad-row dead_letter, or skip, which passes over every such row.")
 	return w.divert(a, badrow.OfRouter(why), next, &deadletter.Case{Reason: why.Reason, Detail: badrow.Detail(why)})
 }
 
@@ -58,7 +58,7 @@ func (w *worker) notTaken(a attempt, rec *router.Record, refused *sink.RefusedEr
 
 // divert takes a bad row out of the stream, or halts its lane. next is the remedy, letter the facts for a dead
 // letter.
-func (w *worker) divert(a attempt, bad badrow.Row, next string, letter *deadletter.Case) (taken bool, err error) {
+func (w *worker) divert(a attempt, bad badrow.Row, next fault.Remedy, letter *deadletter.Case) (taken bool, err error) {
 	row := w.batch.rows[a.row]
 	bad.Position, bad.Table = position(row.seq), a.source.table.String()
 	policy := w.r.cfg.Policies.For(bad.Reason)
@@ -77,7 +77,7 @@ func (w *worker) divert(a attempt, bad badrow.Row, next string, letter *deadlett
 }
 
 // apply takes a row out of the stream. done is called when it is, or is with the producer.
-func (w *worker) apply(policy relay.Policy, a attempt, bad badrow.Row, next string, letter *deadletter.Case,
+func (w *worker) apply(policy relay.Policy, a attempt, bad badrow.Row, next fault.Remedy, letter *deadletter.Case,
 	done func(badrow.Row),
 ) (taken bool, err error) {
 	if policy == relay.Skip {
@@ -95,7 +95,7 @@ func (w *worker) apply(policy relay.Policy, a attempt, bad badrow.Row, next stri
 }
 
 // deadLetter sends the letter with the row's ticket, so that the row is marked only when the letter is in Kafka.
-func (w *worker) deadLetter(a attempt, letter *router.Record, bad badrow.Row, next string) (taken bool, err error) {
+func (w *worker) deadLetter(a attempt, letter *router.Record, bad badrow.Row, next fault.Remedy) (taken bool, err error) {
 	for {
 		err := w.offer(a, letter)
 		var refused *sink.RefusedError
@@ -117,17 +117,17 @@ func (w *worker) deadLetter(a attempt, letter *router.Record, bad badrow.Row, ne
 }
 
 // halt leaves a lane alone from a row on. The other lanes continue: no key is in two of them.
-func (w *worker) halt(a attempt, bad badrow.Row, next string) {
+func (w *worker) halt(a attempt, bad badrow.Row, next fault.Remedy) {
 	s, row := a.source, &w.batch.rows[a.row]
 	w.batch.leave(a.row)
 	s.lanes.rest(row.lane)
 	now := time.Now()
-	next, commands := withPass(next, bad)
+	next = withPass(next, bad)
 	s.mu.Lock()
 	was := s.halted[row.lane]
 	h := &halt{lane: row.lane, seq: row.seq, at: now, HaltedRow: relay.HaltedRow{
 		Table: bad.Table, Position: string(bad.Position), EventID: bad.EventID, Reason: string(bad.Reason),
-		Message: bad.Cause, Next: next, Commands: commands, Since: now,
+		Message: bad.Cause, Next: next.Next, Commands: next.Commands, Since: now,
 	}}
 	same := was != nil && was.seq == h.seq && was.Message == h.Message
 	if same {
@@ -141,7 +141,7 @@ func (w *worker) halt(a attempt, bad badrow.Row, next string) {
 	w.r.badRows.Failed(bad)
 	w.r.log.Error("halted at an outbox row that cannot be published; nothing after it in its lane, a 64th of all "+
 		"keys, is published either",
-		append(bad.Fields(), zap.String(logkey.Next, next), zap.Strings(logkey.Commands, commands))...)
+		append(bad.Fields(), zap.String(logkey.Next, next.Next), zap.Strings(logkey.Commands, next.Commands))...)
 }
 
 // haltedRows lists them, the oldest first.

@@ -2,10 +2,10 @@ package polling
 
 import (
 	"context"
-	"strings"
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
@@ -107,10 +107,9 @@ func (r *Relay) passed(s *source, lane int, bad badrow.Row, d relay.Decision) {
 }
 
 // withPass adds to the remedy of a halted row the command that passes it.
-func withPass(next string, bad badrow.Row) (string, []string) {
+func withPass(r fault.Remedy, bad badrow.Row) fault.Remedy {
 	if len(bad.Position) == 0 {
-		return next, nil
+		return r
 	}
-	pass := relay.PassRemedy(bad.EventID, string(bad.Position))
-	return strings.TrimSpace(next + " " + pass.Next), pass.Commands
+	return r.Then(relay.PassRemedy(bad.EventID, string(bad.Position), string(bad.Reason)))
 }

@@ -31,7 +31,10 @@ func (p *Producer) fits(ctx context.Context, t *topic, rec *router.Record) error
 	}
 	for t.max > 0 && size > t.max {
 		if time.Since(t.describedAt) < p.cfg.pace.slow {
-			return &sink.RefusedError{Topic: t.name, Bytes: size, Limit: t.max, Reason: sink.TooLarge}
+			return &sink.RefusedError{
+				Topic: t.name, Bytes: size, Limit: t.max, Reason: sink.TooLarge,
+				Commands: []string{p.cfg.RaiseLimit(t.name, size)},
+			}
 		}
 		p.flush()
 		t.described = false

@@ -68,8 +68,12 @@ func TestRefusedEarly(t *testing.T) {
 
 				var refused *sink.RefusedError
 				require.ErrorAs(t, produce(append(fitting, 0)), &refused)
-				require.Equal(t, sink.RefusedError{Topic: "t", Bytes: 2001, Limit: 2000, Reason: sink.TooLarge},
-					*refused)
+				require.Equal(t, sink.RefusedError{
+					Topic: "t", Bytes: 2001, Limit: 2000, Reason: sink.TooLarge, Commands: []string{
+						r.cfg.Command("kafka-configs",
+							"--alter --entity-type topics --entity-name t --add-config max.message.bytes=2251"),
+					},
+				}, *refused)
 
 				require.NoError(t, produce(fitting))
 				r.ticket++

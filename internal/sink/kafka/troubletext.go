@@ -37,9 +37,7 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 		size := part.queued[0].size()
 		sentence = fmt.Sprintf("A record of %d bytes is larger than the topic allows (%s); nothing overtakes it.", size,
 			cause.Name)
-		remedy = fault.Do("Let the topic take records of that size.", p.cfg.Command("kafka-configs",
-			fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic,
-				size+size/8)))
+		remedy = fault.Do("Let the topic take records of that size.", p.cfg.RaiseLimit(topic, size))
 	case sink.TopicMissing:
 		sentence = "A record names this partition, and the topic was re-created without it."
 		if cause == noSuchPartition {

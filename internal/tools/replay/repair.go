@@ -211,7 +211,7 @@ func (r *repair) awaitConnector(ctx context.Context) error {
 			Kind: fault.Operator, Object: "connector",
 			Err: errors.New("it is paused, so what is missing cannot be distinguished from what it is still going to " +
 				"publish: " + paused),
-		}).With(fault.Do("Resume it, then run repair again.", "cdc-outbox resume --reason '…'"))
+		}).With(fault.Do("Resume it, then run repair again.", "cdc-outbox resume"))
 	}
 	return &fault.Error{
 		Kind: fault.Operator, Object: "connector",

@@ -259,7 +259,7 @@ func states() map[string]struct {
 	paused := streaming()
 	paused.State, paused.Ready = relay.State{Name: relay.Paused, Reason: "paused by ann: upgrade", Since: since}, false
 	paused.Cause = cause("paused", "Paused by ann: upgrade of the brokers.", "", "Resume when the reason is past.")
-	paused.Cause.Commands = []string{"cdc-outbox resume --reason '…'"}
+	paused.Cause.Commands = []string{"cdc-outbox resume"}
 
 	stays := streaming()
 	stays.State, stays.Ready = relay.State{Name: relay.NeedsOperator, Since: since}, false

@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+import (
+	"fmt"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+)
 
 // Commands that create missing objects, as the scripts of Kafka's own distribution, ready to be pasted.
 
@@ -81,4 +85,10 @@ func (c *Cluster) principal() string {
 		return c.SASL.Username
 	}
 	return "NAME" // in the certificate or in the token
+}
+
+// RaiseLimit is the command that lets the topic take a batch of this size, and a little more.
+func (c *Cluster) RaiseLimit(topic string, bytes int) string {
+	return c.Command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config %s=%d",
+		topic, MaxMessageBytes, bytes+bytes/8))
 }
