@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
 )
 
 // variables lead the binary to the test's database, and to no other.
@@ -120,6 +123,44 @@ func TestStatusWithoutAServer(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &st))
 	require.Nil(t, st.ReplicationSlot)
 	require.Equal(t, diagnose.PostgresUnreachable, st.Waits[0].Kind)
+}
+
+// TestStatusOfAStranger: a command whose own connection is refused shows the slot as the connector saw it, and does not
+// call its trouble the connector's.
+//
+// Bug (monitor): `status` with credentials that the server refuses showed the refusal as a wait of the connector.
+// Cost: a connector that works was said to have lost Postgres.
+func TestStatusOfAStranger(t *testing.T) {
+	t.Parallel()
+	db := testkit.Postgres(t)
+	broker, err := fakebroker.Start(fakebroker.Options{})
+	require.NoError(t, err)
+	t.Cleanup(broker.Close)
+	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","))
+	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
+	connector := start(t, env)
+	connector.awaitReady(200)
+	conn, err := db.Connect(t.Context(), db.Name)
+	require.NoError(t, err)
+	c := conn.Config()
+	require.NoError(t, conn.Close(t.Context()))
+	env = append(env, fmt.Sprintf("CDC_OUTBOX_POSTGRES_DSN=host=%s port=%d user=nobody_there dbname=%s", c.Host, c.Port,
+		db.Name), "CDC_OUTBOX_HTTP_LISTEN="+strings.TrimPrefix(connector.url, "http://"))
+	var st service.Status
+	require.Eventually(t, func() bool {
+		r := invoke(t, env, "status", "--json")
+		st = service.Status{}
+		st = service.Status{}
+		return json.Unmarshal([]byte(r.stdout), &st) == nil && r.code != 0 && st.ReplicationSlot != nil
+	}, time.Minute, 100*time.Millisecond, "the connector's monitor has looked")
+	require.Empty(t, st.Waits)
+	require.True(t, st.Ready)
+	require.True(t, st.ReplicationSlot.Active)
+	require.Contains(t, st.OwnConnection.Reason, `role "nobody_there" does not exist`)
+	r := invoke(t, env, "status")
+	require.Contains(t, r.stdout, "this command cannot ask")
+	require.Contains(t, r.stdout, "waits for nothing")
+	require.Contains(t, r.stderr, `CREATE ROLE "nobody_there" LOGIN;`)
 }
 
 func TestLostSlotNeedsAnOperator(t *testing.T) {

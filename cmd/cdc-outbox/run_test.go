@@ -261,7 +261,7 @@ func TestRunWaitsForPostgres(t *testing.T) {
 		"status", "--http-listen="+strings.TrimPrefix(r.url, "http://"))
 	require.NotContains(t, asked.stdout, "�")
 	require.Equal(t, 1, strings.Count(asked.stdout, "connection refused"), asked.stdout)
-	require.Contains(t, asked.stdout, "not known, Postgres does not answer")
+	require.Contains(t, asked.stdout, "not known, Postgres cannot be asked")
 	require.Contains(t, asked.stdout, "not heard from Postgres yet")
 	require.Contains(t, asked.stdout, "next: See whether the server runs")
 	require.Equal(t, 0, r.stop(syscall.SIGINT))

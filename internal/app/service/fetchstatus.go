@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
@@ -96,9 +97,18 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 		addLastConfirmed(ctx, c, &st)
 	}()
 	slots, err := slotmonitor.Look(ctx, wiring.Monitor(c))
-	asked = err == nil
+	if asked = err == nil; asked {
+		con.Waits = withoutSlotWaits(con.Waits) // they are found anew
+	}
 	object := fmt.Sprintf("slot %q", c.Postgres.Slot)
 	switch {
+	case err != nil && cerr == nil:
+		err = postgres.QueryFault("postgres", err)
+		st = Status{Status: con, Cause: told.Cause, ReplicationSlot: told.ReplicationSlot}
+		if !slices.ContainsFunc(con.Waits, func(w fault.Wait) bool { return w.Kind == waitPostgres }) {
+			st.OwnConnection = new(unreachable(con.Slot, err))
+		}
+		return st, source, err
 	case err != nil:
 		return withSlot(con, nil, err), source, postgres.QueryFault("postgres", err)
 	case len(slots) == 0:
@@ -126,7 +136,6 @@ func askConnector(ctx context.Context, c *config.Loaded) (Status, string, error)
 	if st.Slot != c.Postgres.Slot {
 		return st, url, fmt.Errorf("the connector at %s reads another slot, %q", url, st.Slot)
 	}
-	st.Waits = withoutSlotWaits(st.Waits)
 	return st, url, nil
 }
 

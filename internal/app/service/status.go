@@ -33,6 +33,10 @@ type Status struct {
 
 	Pace *page.Pace `json:"pace"` // null if no connector answers
 
+	// Why this command could not ask Postgres, while the connector answers, which may have no such trouble: the slot is
+	// then as the connector saw it last.
+	OwnConnection *fault.Wait `json:"own_connection,omitempty"`
+
 	// The stretches of the log whose events may be missing from Kafka, the oldest first; see docs/gaps.md.
 	Gaps []gap.Gap `json:"gaps"`
 

@@ -38,6 +38,9 @@ func Write(w io.Writer, st service.Status, source string, style console.Style) e
 	} else {
 		line("state", "%s", noSlot(st))
 	}
+	if w := st.OwnConnection; w != nil {
+		line("seen by", "the connector; this command cannot ask: %s: %s", w.Object, w.Reason)
+	}
 	fmt.Fprintf(tw, "connector %s\n", source)
 	line("state", "%s", stateText(st))
 	if st.State.Name != relay.NotRunning {
@@ -83,10 +86,13 @@ func writeGaps(b *strings.Builder, st *service.Status, style console.Style) {
 
 // noSlot is the text in place of a slot's figures: there is no slot, or the server has not been asked.
 func noSlot(st service.Status) string {
+	if st.OwnConnection != nil {
+		return "not known"
+	}
 	for _, w := range st.Waits {
 		switch w.Kind {
 		case diagnose.PostgresUnreachable:
-			return "not known, Postgres does not answer"
+			return "not known, Postgres cannot be asked"
 		case diagnose.SlotMissing:
 			return "there is no slot of this name"
 		}

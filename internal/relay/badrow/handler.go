@@ -63,8 +63,8 @@ func Remedy(err *sink.RefusedError, goesOn string) fault.Remedy {
 			"%s then; but that moves keys to other partitions, and the order of their records is lost.", err.Topic,
 			err.Partition+1, goesOn))
 	}
-	return fault.Do(fmt.Sprintf("Or raise max.message.bytes of topic %q to %d or more, and what its consumers fetch; %s "+
-		"then. Or restart with --router-bad-rows-too-large dead_letter, or skip.", err.Topic, err.Bytes, goesOn),
+	return fault.Do(fmt.Sprintf("Or raise max.message.bytes of topic %q to %d or more, and what its consumers fetch; "+
+		"%s then. Or restart with --router-bad-rows-too-large dead_letter, or skip.", err.Topic, err.Bytes, goesOn),
 		err.Commands...)
 }
 

@@ -95,7 +95,9 @@ func (w *worker) apply(policy relay.Policy, a attempt, bad badrow.Row, next faul
 }
 
 // deadLetter sends the letter with the row's ticket, so that the row is marked only when the letter is in Kafka.
-func (w *worker) deadLetter(a attempt, letter *router.Record, bad badrow.Row, next fault.Remedy) (taken bool, err error) {
+func (w *worker) deadLetter(a attempt, letter *router.Record, bad badrow.Row, next fault.Remedy) (
+	taken bool, err error,
+) {
 	for {
 		err := w.offer(a, letter)
 		var refused *sink.RefusedError
