@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 )
 
-// TestCheckEnvironment: whoever did not set the DSN reads where libpq's variables lead, and is warned if none of them
-// names the database.
+// TestCheckEnvironment: a user who did not set the DSN reads where libpq's variables lead, and is warned if none of
+// them names the database.
 func TestCheckEnvironment(t *testing.T) {
 	for name, test := range map[string]struct {
 		env  map[string]string

@@ -98,7 +98,7 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 	}()
 	slots, err := slotmonitor.Look(ctx, wiring.Monitor(c))
 	if asked = err == nil; asked {
-		con.Waits = withoutSlotWaits(con.Waits) // they are found anew
+		con.Waits = withoutSlotWaits(con.Waits) // they are looked up again
 	}
 	object := fmt.Sprintf("slot %q", c.Postgres.Slot)
 	switch {

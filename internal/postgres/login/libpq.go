@@ -85,7 +85,7 @@ func setEndpoints(pc *pgconn.Config, all [][]*pgconn.FallbackConfig) {
 	pc.Fallbacks = flat[1:]
 }
 
-// hostAddresses connects to hostaddr, without a look at DNS. The host stays the name for TLS.
+// hostAddresses connects to hostaddr and asks no DNS. The host stays the name for TLS.
 func hostAddresses(pc *pgconn.Config) error {
 	text, found := take(pc.RuntimeParams, "hostaddr")
 	if !found || text == "" {
