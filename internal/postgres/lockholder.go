@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// LockHolder is the session that holds an advisory lock. Any role may take one, whatever it is for.
+// LockHolder is the session, or the prepared transaction, that holds an advisory lock. Any role may take one, whatever
+// it is for.
 type LockHolder struct {
 	Blocker               // the age is unknown
 	Waits   bool          // it waits for a lock itself
@@ -18,9 +19,10 @@ type LockHolder struct {
 
 // lockHolderSQL is for locks on one number, the hash of words.
 const lockHolderSQL = `
-SELECT a.pid, coalesce(a.usename, ''), coalesce(a.application_name, ''), coalesce(a.wait_event_type, '') = 'Lock',
-       coalesce(extract(epoch FROM clock_timestamp() - a.state_change), -1)::float8
-  FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a USING (pid)
+SELECT coalesce(l.pid, 0), coalesce(x.gid, ''), coalesce(a.usename, x.owner, ''), coalesce(a.application_name, ''),
+       coalesce(a.wait_event_type, '') = 'Lock',
+       coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.state_change, x.prepared)), -1)::float8
+  FROM pg_catalog.pg_locks l` + JoinHolder + `
  WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
    AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
    AND ((l.classid::bigint << 32) | l.objid::bigint) = pg_catalog.hashtextextended($1::text, 0::bigint)`
@@ -29,7 +31,7 @@ SELECT a.pid, coalesce(a.usename, ''), coalesce(a.application_name, ''), coalesc
 func LookupLockHolder(ctx context.Context, q Querier, words string) (*LockHolder, error) {
 	h := &LockHolder{Blocker: Blocker{Age: -1}}
 	var seconds float64
-	err := q.QueryRow(ctx, lockHolderSQL, words).Scan(&h.PID, &h.User, &h.Application, &h.Waits, &seconds)
+	err := q.QueryRow(ctx, lockHolderSQL, words).Scan(&h.PID, &h.Prepared, &h.User, &h.Application, &h.Waits, &seconds)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

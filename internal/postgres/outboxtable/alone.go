@@ -25,7 +25,7 @@ func (r *Rows) Alone(ctx context.Context, words string) (*postgres.LockHolder, e
 	}
 	return nil, &fault.Error{
 		Kind: fault.Operator, Object: "server",
-		Err:  errors.New("no session holds the advisory lock of " + words + "; a prepared transaction may have it"),
-		Next: "Look for that.", Commands: []string{"SELECT gid, prepared, owner FROM pg_prepared_xacts;"},
+		Err:  errors.New("the advisory lock of " + words + " is held by a session that has ended twice meanwhile"),
+		Next: "Run the command again.",
 	}
 }

@@ -63,6 +63,9 @@ func lockHolder(ctx context.Context, s servers, cfg Config) (h holder, ok bool) 
 	}
 	h.end = of.End()
 	end := fault.Do("If its process has ended or is stuck, end the session.", h.end)
+	if of.PID == 0 {
+		session, end = of.String()+" holds the lock of the setup", of.Remedy()
+	}
 	h.fault = &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New(session)}
 	open, err := s.openTransactions(ctx, 3)
 	if err != nil || !of.Waits || len(open) == 0 {

@@ -66,9 +66,9 @@ func (l *lockedLanes) note(found map[int]laneLock, now time.Time) (foreign []int
 
 // heldLocks lists the locks of lanes that are held.
 func (s *statements) heldLocks() string {
-	return fmt.Sprintf(`SELECT l.objid::int, l.pid, l.virtualtransaction, coalesce(a.usename, ''),
-			coalesce(a.application_name, '')
-		FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+	return fmt.Sprintf(`SELECT l.objid::int, coalesce(l.pid, 0), l.virtualtransaction, coalesce(a.usename, x.owner, ''),
+			coalesce(a.application_name, ''), coalesce(x.gid, '')
+		FROM pg_catalog.pg_locks l`+postgres.JoinHolder+`
 		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid::bigint = %d
 		AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())`,
 		uint32(lockClass(s.table)))
@@ -97,7 +97,9 @@ func (r *Relay) lockedBy(ctx context.Context, c *connection, s *source, now time
 			lane, _ := strconv.Atoi(string(v[0])) // of int4, so it cannot fail
 			pid, _ := strconv.Atoi(string(v[1]))
 			found[lane] = laneLock{pid, string(v[2])}
-			holders[lane] = &postgres.Blocker{PID: pid, User: string(v[3]), Application: string(v[4]), Age: -1}
+			holders[lane] = &postgres.Blocker{
+				PID: pid, Prepared: string(v[5]), User: string(v[3]), Application: string(v[4]), Age: -1,
+			}
 			return nil
 		})
 	if err != nil {
