@@ -51,16 +51,14 @@ func cause(s Slot) alert.Cause {
 		return s.HeldBy.cause()
 	case !s.Active && s.InactiveAtLeast:
 		return alert.Cause{
-			Code: CauseNoConsumer, Sentence: "No session reads the slot; " + s.UnknownSince() + ".",
-			Object: slot, Next: unwanted, Commands: []string{dropSlot(s.Name)},
-		}
+			Code: CauseNoConsumer, Sentence: "No session reads the slot; " + s.UnknownSince() + ".", Object: slot,
+		}.With(s.unread())
 	case !s.Active && s.InactiveSince != nil:
 		return alert.Cause{
 			Code: CauseNoConsumer, Sentence: fmt.Sprintf("No session has read the slot since %s (%s).",
 				human.Time(*s.InactiveSince),
 				human.Duration(s.SampledAt.Sub(*s.InactiveSince))), Since: s.InactiveSince, Object: slot,
-			Next: unwanted, Commands: []string{dropSlot(s.Name)},
-		}
+		}.With(s.unread())
 	case s.UnconfirmedBytes >= little:
 		who := fmt.Sprintf("pid %d", s.PID)
 		if s.Reader != nil && s.Reader.Application != "" {
@@ -84,7 +82,18 @@ func (s *Slot) UnknownSince() string {
 	return "since when is not known"
 }
 
-const unwanted = "Start its reader. If no process is ever to read it again, drop the slot."
+// abandonedAfter is how long no session has read a slot before its end is offered. A reader that is being deployed, or
+// repaired, is back sooner, and what is offered to be pasted is pasted.
+const abandonedAfter = 6 * time.Hour
+
+// unread is the remedy for a slot that no session reads.
+func (s *Slot) unread() fault.Remedy {
+	if s.SampledAt.Sub(*s.InactiveSince) < abandonedAfter {
+		return fault.Do("Start its reader.")
+	}
+	return fault.Do("Start its reader. If no process is ever to read it again, drop the slot; its reader would miss all "+
+		"that it has not read.", dropSlot(s.Name))
+}
 
 func dropSlot(name string) string {
 	return fmt.Sprintf("SELECT pg_catalog.pg_drop_replication_slot('%s');", quoted(name))

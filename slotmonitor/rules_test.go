@@ -136,7 +136,7 @@ func TestRulesAreSlowToLetGo(t *testing.T) {
 // Bug (monitor): The remedy for a standby's lost copy was to drop the slot. Cost: pasted on the primary, lost events.
 func TestCause(t *testing.T) {
 	held := &Transaction{PID: 9, Age: time.Hour, QueryStart: &start}
-	old := start.Add(-time.Hour)
+	old, older := start.Add(-time.Hour), start.Add(-6*time.Hour)
 	for _, c := range []struct {
 		code, words, next string
 		slot              Slot
@@ -165,11 +165,22 @@ func TestCause(t *testing.T) {
 			},
 		},
 		{
-			CauseNoConsumer, "No session has read the slot since", "pg_catalog.pg_drop_replication_slot('s')",
+			CauseNoConsumer, "No session has read the slot since", "Start its reader.",
 			Slot{
 				HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20, InactiveSince: &old,
 				SampledAt: start,
 			},
+		},
+		{
+			CauseNoConsumer, "No session has read the slot since", "pg_catalog.pg_drop_replication_slot('s')",
+			Slot{
+				HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20, InactiveSince: &older,
+				SampledAt: start,
+			},
+		},
+		{
+			CauseNoConsumer, "since when is not known", "pg_catalog.pg_drop_replication_slot('s')",
+			Slot{InactiveSince: &older, InactiveAtLeast: true, SampledAt: start},
 		},
 		{CauseStandbyCopy, "It is a standby's copy", "", Slot{Synced: true, InactiveSince: &old}},
 		{
@@ -184,6 +195,9 @@ func TestCause(t *testing.T) {
 		require.Equal(t, c.code, got.Code)
 		require.Contains(t, got.Sentence, c.words)
 		require.Contains(t, got.Remedy().String(), c.next)
+		if c.code == CauseNoConsumer && c.slot.InactiveSince == &old {
+			require.Empty(t, got.Commands, "too soon")
+		}
 	}
 }
 

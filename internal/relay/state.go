@@ -51,6 +51,15 @@ func (p *Pause) State() State {
 	}
 }
 
+// Reads reports whether a source in this state knows what is committed and not confirmed.
+func (n StateName) Reads() bool {
+	switch n {
+	case Streaming, Polling, Halted, Snapshotting, Paused, Draining:
+		return true
+	}
+	return false
+}
+
 // State is a StateName with its reason.
 type State struct {
 	Name     StateName `json:"name"`

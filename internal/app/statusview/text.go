@@ -145,7 +145,11 @@ func connectorLines(line func(string, string, ...any), st service.Status) {
 	} else {
 		line("received", "%s, heard from Postgres %.1f s ago", st.ReceivedLSN, *st.HeardSecondsAgo)
 	}
-	line("oldest unconfirmed", "%s", human.Duration(time.Duration(st.OldestUnconfirmedSeconds*float64(time.Second))))
+	oldest := human.Duration(time.Duration(st.OldestUnconfirmedSeconds * float64(time.Second)))
+	if st.OldestUnconfirmedSeconds == 0 && !st.State.Name.Reads() {
+		oldest = "not known"
+	}
+	line("oldest unconfirmed", "%s", oldest)
 	line("in flight", "%d of %d records, %s of %s", st.Window.Records, st.Window.MaxRecords,
 		human.Bytes(float64(st.Window.Bytes)), human.Bytes(float64(st.Window.MaxBytes)))
 	line("published", "%d since it started, %d skipped", st.Counts.Published, st.Counts.Skipped)

@@ -1,6 +1,7 @@
 package statusview
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -96,5 +97,19 @@ func TestVerdict(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, Verdict(&c.st, console.Style{})) })
+	}
+}
+
+// What is not read is not said to be confirmed.
+func TestOldestUnconfirmed(t *testing.T) {
+	for name, want := range map[relay.StateName]string{
+		relay.Streaming: "oldest unconfirmed  0 s", relay.Halted: "oldest unconfirmed  0 s",
+		relay.WaitingForSlot: "oldest unconfirmed  not known", relay.Reconnecting: "oldest unconfirmed  not known",
+		relay.NeedsOperator: "oldest unconfirmed  not known",
+	} {
+		var b strings.Builder
+		st := service.Status{Status: connector.Status{State: relay.State{Name: name}}}
+		require.NoError(t, Write(&b, st, "http://127.0.0.1:1/status", console.Style{}))
+		require.Contains(t, b.String(), want, name)
 	}
 }

@@ -82,6 +82,12 @@ type Cause struct {
 	Commands []string `json:"commands,omitempty"` // to paste for the next step
 }
 
+// With returns the cause with the remedy.
+func (c Cause) With(r fault.Remedy) Cause {
+	c.Next, c.Commands = r.Next, r.Commands
+	return c
+}
+
 // Remedy returns the next step.
 func (c Cause) Remedy() fault.Remedy { return fault.Remedy{Next: c.Next, Commands: c.Commands} }
 

@@ -469,6 +469,27 @@ func poisoned(v any, hostile string) any {
 	return v
 }
 
+// TestNothingIsSaidToBeConfirmedUnread: a process that does not read the slot knows of nothing that waits in it.
+//
+// Bug (monitor): The tile and `status` said that all was confirmed while Postgres was away, on a standby, and beside a
+// slot that was dropped. Cost: a backlog that looked like none.
+func TestNothingIsSaidToBeConfirmedUnread(t *testing.T) {
+	b := browser.Start(t)
+	for name, want := range map[string]string{
+		"standby": "not known", "raw": "not known", "fresh": "not known", "needs operator": "not known",
+		"streaming": "all is confirmed",
+	} {
+		status := streaming()
+		if s, ok := states()[name]; ok {
+			status = s.status.(report)
+		}
+		status.OldestUnconfirmedSeconds = 0
+		tab := b.Open(t, start(t, true, status).URL, browser.Look{})
+		tab.Await(time.Minute, fmt.Sprintf(`[...document.querySelectorAll('#tiles > *')].some((tile) =>
+			/oldest unconfirmed/i.test(tile.textContent) && tile.textContent.includes(%q))`, want))
+	}
+}
+
 func TestChartsShowTheFiguresAndSayThem(t *testing.T) {
 	p := start(t, true, streaming())
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{})

@@ -48,11 +48,18 @@ export function relayTiles(status, source) {
   ];
 }
 
+// reads are the states in which a source knows what is committed and not confirmed.
+const reads = ['streaming', 'polling', 'halted', 'snapshot', 'paused', 'draining'];
+
 function oldest(status, relay, points) {
   const polling = status.source === 'polling';
   const age = !polling ? status.oldest_unconfirmed_seconds : status.backlog?.rows ? relay.last('oldest') ?? 0 : 0;
+  const label = polling ? 'Oldest unpublished' : 'Oldest unconfirmed';
+  if (age === 0 && (!reads.includes(status.state.name) || polling && !status.backlog)) {
+    return { label, value: '–', note: 'not known', ...points };
+  }
   return {
-    label: polling ? 'Oldest unpublished' : 'Oldest unconfirmed', value: age === 0 ? 'none' : seconds(age),
+    label, value: age === 0 ? 'none' : seconds(age),
     note: age !== 0 ? 'since its commit' : polling ? 'all is published' : 'all is confirmed', ...points,
   };
 }
