@@ -91,8 +91,8 @@ func (s *Slot) unread() fault.Remedy {
 	if s.SampledAt.Sub(*s.InactiveSince) < abandonedAfter {
 		return fault.Do("Start its reader.")
 	}
-	return fault.Do("Start its reader. If no process is ever to read it again, drop the slot; its reader would miss all "+
-		"that it has not read.", dropSlot(s.Name))
+	return fault.Do("Start its reader. If no process is ever to read it again, drop the slot; its reader would miss "+
+		"all that it has not read.", dropSlot(s.Name))
 }
 
 func dropSlot(name string) string {
