@@ -41,6 +41,7 @@ func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]p
 	if err != nil {
 		return nil, err
 	}
+	findings = append(findings, checkConnector(ctx, c)...)
 	findings = append(findings, postgres.CheckEnvironment(db.DSN)...)
 	findings = append(findings, found...)
 	findings = append(findings, exposed()...)
