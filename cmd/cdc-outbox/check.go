@@ -24,7 +24,8 @@ func (a *app) checkCommand() *cobra.Command {
 		Short: "Look at Postgres and Kafka before run does: what is wrong, why it matters, what fixes it",
 		Long: `check reads the configuration that run would use, connects to Postgres and Kafka and changes nothing.
 The topics it looks for are the topics that rows in the outbox lead to. Problems come first. Each finding says
-what was found, why it matters, and the SQL or command that fixes it. The exit code is 3 when run would not work.`,
+what was found, why it matters, and the SQL or command that fixes it. A connector that answers at http.listen
+is asked what it waits for. The exit code is 3 when run would not work, or does not.`,
 		Example: `  cdc-outbox check --config cdc-outbox.yaml
   cdc-outbox check --quiet
   cdc-outbox check --json | jq '.findings[] | select(.level == "fail")'`,

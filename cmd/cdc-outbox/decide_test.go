@@ -310,8 +310,6 @@ func TestAnUpdateCannotBePassed(t *testing.T) {
 	require.Contains(t, invoke(t, b.env, "row", "list").stdout, "UPDATE of public.outbox")
 }
 
-// TestPollingDecisions: two processes poll. A halted row is passed whichever has its lane, a pause stops both, lasts
-// over a restart, and nothing is lost, doubled or out of order.
 // requireCheckSaysHalted: check beside a connector that is halted says so, with the command that passes the row.
 func requireCheckSaysHalted(t *testing.T, connector *running, env []string, id string) {
 	t.Helper()
@@ -324,6 +322,8 @@ func requireCheckSaysHalted(t *testing.T, connector *running, env []string, id s
 	require.Contains(t, f.Commands[0], "cdc-outbox row pass "+id)
 }
 
+// TestPollingDecisions: two processes poll. A halted row is passed whichever has its lane, a pause stops both, lasts
+// over a restart, and nothing is lost, doubled or out of order.
 func TestPollingDecisions(t *testing.T) {
 	t.Parallel()
 	b := newPollingBed(t, "order.events", "cdc-outbox.dead-letter")

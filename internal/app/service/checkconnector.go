@@ -57,7 +57,7 @@ func checkConnector(ctx context.Context, c *config.Loaded) []preflight.Finding {
 		case relay.Paused, relay.Starting, relay.Snapshotting, relay.Draining:
 			f.Level = preflight.Warn // as it was asked to, or not for long
 		}
-		f.Found = "It runs and is not ready: "+strings.TrimSuffix(st.reason, ".")+"."
+		f.Found = "It runs and is not ready: " + strings.TrimSuffix(st.reason, ".") + "."
 		f.Why = "This is its own account, of this moment."
 		f = f.With(st.next)
 	}
