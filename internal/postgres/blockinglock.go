@@ -30,12 +30,15 @@ const JoinHolder = ` LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
 		AND own.virtualtransaction = l.virtualtransaction
 	LEFT JOIN pg_catalog.pg_prepared_xacts x ON x.transaction = own.transactionid `
 
+// Held is the condition of a lock whose holder JoinHolder has found: one may end between the views.
+const Held = ` l.granted AND coalesce(l.pid::text, x.gid) IS NOT NULL `
+
 // blockerSQL: a lock of a reader keeps no writer out. The strongest lock comes first, then the oldest transaction.
 const blockerSQL = `SELECT l.relation::regclass::text, coalesce(l.pid, 0), coalesce(x.gid, ''),
 		coalesce(a.usename, x.owner, ''), coalesce(a.application_name, ''),
 		coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, x.prepared)), -1)::float8
 	FROM pg_catalog.pg_locks l` + JoinHolder + `
-	WHERE l.granted AND l.locktype = 'relation' AND l.pid IS DISTINCT FROM pg_backend_pid()
+	WHERE` + Held + `AND l.locktype = 'relation' AND l.pid IS DISTINCT FROM pg_backend_pid()
 		AND l.mode <> 'AccessShareLock'
 		AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
 		AND l.relation = ANY (SELECT to_regclass(t)::oid FROM unnest($1::text[]) t)

@@ -23,7 +23,7 @@ SELECT coalesce(l.pid, 0), coalesce(x.gid, ''), coalesce(a.usename, x.owner, '')
        coalesce(a.wait_event_type, '') = 'Lock',
        coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.state_change, x.prepared)), -1)::float8
   FROM pg_catalog.pg_locks l` + JoinHolder + `
- WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+ WHERE` + Held + `AND l.locktype = 'advisory' AND l.objsubid = 1
    AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
    AND ((l.classid::bigint << 32) | l.objid::bigint) = pg_catalog.hashtextextended($1::text, 0::bigint)`
 

@@ -69,7 +69,7 @@ func (s *statements) heldLocks() string {
 	return fmt.Sprintf(`SELECT l.objid::int, coalesce(l.pid, 0), l.virtualtransaction, coalesce(a.usename, x.owner, ''),
 			coalesce(a.application_name, ''), coalesce(x.gid, '')
 		FROM pg_catalog.pg_locks l`+postgres.JoinHolder+`
-		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid::bigint = %d
+		WHERE`+postgres.Held+`AND l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid::bigint = %d
 		AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())`,
 		uint32(lockClass(s.table)))
 }
