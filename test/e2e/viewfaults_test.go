@@ -28,7 +28,7 @@ type stage struct {
 	hook   *hook
 	broker *kafka.Broker
 	kind   string
-	bin    string    // a directory with cdc-outbox and kafka-topics.sh
+	bin    string    // a directory with cdc-outbox, kafka-topics.sh and kafka-configs.sh
 	other  *pgx.Conn // an application's session
 	all    *testing.T
 }
@@ -94,8 +94,12 @@ func (s *stage) tools() {
 	require.NoError(s, os.Symlink(binary, filepath.Join(s.bin, "cdc-outbox")))
 	jars, err := kafka.Jars("")
 	require.NoError(s, err)
-	script := "#!/bin/sh\nexec java -Xshare:auto -cp '" + jars + "/*' org.apache.kafka.tools.TopicCommand \"$@\"\n"
-	require.NoError(s, os.WriteFile(filepath.Join(s.bin, "kafka-topics.sh"), []byte(script), 0o755))
+	for name, class := range map[string]string{
+		"kafka-topics.sh": "org.apache.kafka.tools.TopicCommand", "kafka-configs.sh": "kafka.admin.ConfigCommand",
+	} {
+		script := "#!/bin/sh\nexec java -Xshare:auto -cp '" + jars + "/*' " + class + " \"$@\"\n"
+		require.NoError(s, os.WriteFile(filepath.Join(s.bin, name), []byte(script), 0o755))
+	}
 }
 
 // calmed waits until a new row is published and nothing is wrong.
