@@ -24,12 +24,7 @@ import (
 
 // LookPolling asks the relay and the server. The error is about the latter.
 func LookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url string, err error) {
-	url, err = statusURL(c)
-	if err == nil {
-		_, err = askFor(ctx, url, "a connector that polls", &st, func() bool {
-			return st.Source == config.SourcePolling && st.State.Name != ""
-		})
-	}
+	st, url, err = askPolling(ctx, c)
 	cfg, cerr := wiring.Polling(c)
 	if cerr != nil {
 		return st, url, cerr
@@ -56,6 +51,17 @@ func LookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url 
 	}
 	st.Backlog = &b
 	return st, url, nil
+}
+
+// askPolling gets /status from the relay that this configuration would run with source: polling.
+func askPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url string, err error) {
+	if url, err = statusURL(c); err != nil {
+		return st, url, err
+	}
+	_, err = askFor(ctx, url, "a connector that polls", &st, func() bool {
+		return st.Source == config.SourcePolling && st.State.Name != ""
+	})
+	return st, url, err
 }
 
 // askFor gets JSON from a process that should be what, such as "a connector"; fits reports whether the answer is from
