@@ -83,7 +83,7 @@ func (s *Slot) UnknownSince() string {
 }
 
 // abandonedAfter is how long no session has read a slot before its end is offered. A reader that is being deployed, or
-// repaired, is back sooner, and what is offered to be pasted is pasted.
+// repaired, is back sooner, and a command that is offered is pasted.
 const abandonedAfter = 6 * time.Hour
 
 // unread is the remedy for a slot that no session reads.
@@ -101,11 +101,10 @@ func dropSlot(name string) string {
 
 // cause names the transaction and how to end it. Only a person can know whether it may be ended.
 func (t *Transaction) cause() alert.Cause {
-	next := t.remedy()
 	c := alert.Cause{
 		Code: CauseOpenTransaction, Sentence: "Held back by " + t.String() + ".", Since: &t.Since,
-		Object: fmt.Sprintf("pid %d", t.PID), Next: next.Next, Commands: next.Commands,
-	}
+		Object: fmt.Sprintf("pid %d", t.PID),
+	}.With(t.remedy())
 	if t.PID == 0 {
 		c.Object = fmt.Sprintf("prepared transaction %q", t.GID)
 	}

@@ -106,7 +106,7 @@ func (b *Blocker) String() string {
 // End is the statement that ends the session, or the prepared transaction.
 func (b *Blocker) End() string {
 	if b.PID == 0 {
-		return fmt.Sprintf("ROLLBACK PREPARED %s;", identifier.QuoteLiteral(b.Prepared))
+		return EndPrepared(b.Prepared)[0]
 	}
 	return fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", b.PID)
 }
@@ -114,10 +114,15 @@ func (b *Blocker) End() string {
 // Remedy ends the session, or the prepared transaction.
 func (b *Blocker) Remedy() fault.Remedy {
 	if b.PID == 0 {
-		return fault.Do("Roll it back or commit it, as its coordinator has decided.", b.End(),
-			fmt.Sprintf("COMMIT PREPARED %s;", identifier.QuoteLiteral(b.Prepared)))
+		return fault.Do("Roll it back or commit it, as its coordinator has decided.", EndPrepared(b.Prepared)...)
 	}
 	return fault.Do("Let its transaction end, or end its session.", b.End())
+}
+
+// EndPrepared are the two statements of which one ends a prepared transaction.
+func EndPrepared(gid string) []string {
+	literal := identifier.QuoteLiteral(gid)
+	return []string{"ROLLBACK PREPARED " + literal + ";", "COMMIT PREPARED " + literal + ";"}
 }
 
 // Blocked is the error of a statement that waited for the lock of another session until its time was over.

@@ -18,8 +18,8 @@ import (
 )
 
 // pgconn knows a part of libpq's connection parameters (Postgres docs, "Parameter Key Words") and sends every other one
-// to the server as a setting, which refuses it. Here they mean what they mean to libpq: a connection string that psql
-// takes is taken. One that promises what this program cannot keep is refused.
+// to the server as a setting, which refuses it. Here they have libpq's meaning: a connection string that psql takes is
+// taken. A promise that this program cannot keep is refused.
 
 // passive are parameters without meaning here.
 var passive = []string{"gsslib", "gssdelegation", "sslcompression", "sslkeylogfile"}

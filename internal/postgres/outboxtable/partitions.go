@@ -226,13 +226,9 @@ func (r *Rows) Weigh(ctx context.Context, p *Partition) error {
 // PreparedOn names the prepared transactions that hold a lock on one of the tables: they have written there, or read,
 // and nothing that needs the table for itself gets it before they are over.
 func (r *Rows) PreparedOn(ctx context.Context, tables ...uint32) ([]string, error) {
-	// What a prepared transaction holds has no pid; with its own id it has the virtual one in common, whichever that
-	// is.
 	rows, err := r.conn.Query(ctx,
-		`SELECT DISTINCT x.gid FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_locks own ON own.locktype = 'transactionid'
-			AND own.pid IS NULL AND own.virtualtransaction = l.virtualtransaction
-		JOIN pg_catalog.pg_prepared_xacts x ON x.transaction = own.transactionid
-		WHERE l.locktype = 'relation' AND l.pid IS NULL AND l.database = (SELECT oid FROM pg_catalog.pg_database
+		`SELECT DISTINCT x.gid FROM pg_catalog.pg_locks l`+postgres.JoinHolder+`
+		WHERE l.locktype = 'relation' AND x.gid IS NOT NULL AND l.database = (SELECT oid FROM pg_catalog.pg_database
 			WHERE datname = current_database()) AND l.relation = ANY ($1::oid[]) ORDER BY 1`, tables)
 	if err == nil {
 		var gids []string

@@ -78,8 +78,7 @@ func (t openTransaction) String() string {
 func (t openTransaction) remedy() fault.Remedy {
 	if t.PID == 0 {
 		return fault.Do(fmt.Sprintf("Roll it back or commit it, in database %s.", identifier.Quote(t.Database)),
-			fmt.Sprintf("ROLLBACK PREPARED %s;", identifier.QuoteLiteral(t.GID)),
-			fmt.Sprintf("COMMIT PREPARED %s;", identifier.QuoteLiteral(t.GID)))
+			postgres.EndPrepared(t.GID)...)
 	}
 	return fault.Do("Let it end, or end its session.",
 		fmt.Sprintf("SELECT pg_catalog.pg_terminate_backend(%d);", t.PID))

@@ -55,16 +55,16 @@ func lockHolder(ctx context.Context, s servers, cfg Config) (h holder, ok bool) 
 		return h, false
 	}
 	h.pid, h.role = of.PID, of.User
-	session := fmt.Sprintf("the session with pid %d (role %q, application %q)", of.PID, of.User, of.Application)
-	if of.Since >= 0 {
-		session += " has been setting it up for " + human.Duration(of.Since.Round(time.Second))
-	} else {
-		session += " is setting it up"
-	}
 	h.end = of.End()
+	session := fmt.Sprintf("the session with pid %d (role %q, application %q)", of.PID, of.User, of.Application)
 	end := fault.Do("If its process has ended or is stuck, end the session.", h.end)
-	if of.PID == 0 {
+	switch {
+	case of.PID == 0:
 		session, end = of.String()+" holds the lock of the setup", of.Remedy()
+	case of.Since >= 0:
+		session += " has been setting it up for " + human.Duration(of.Since.Round(time.Second))
+	default:
+		session += " is setting it up"
 	}
 	h.fault = &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New(session)}
 	open, err := s.openTransactions(ctx, 3)
