@@ -7,7 +7,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
-// PassRemedy offers to pass one halted row. reason is the code of what is wrong with it, to be kept with the decision.
+// PassRemedy offers to pass one halted row. reason is the code of its fault, to be kept with the decision.
 func PassRemedy(eventID, position, reason string) fault.Remedy {
 	if eventID == "" || Storable(eventID) != eventID || fault.Printable(eventID) != eventID {
 		eventID = position // an id that cannot be pasted

@@ -51,7 +51,7 @@ func (p *Pause) State() State {
 	}
 }
 
-// Reads reports whether a source in this state knows what is committed and not confirmed.
+// Reads reports whether a source in this state knows the rows that are committed and not confirmed.
 func (n StateName) Reads() bool {
 	switch n {
 	case Streaming, Polling, Halted, Snapshotting, Paused, Draining:

@@ -10,7 +10,7 @@ type Delivery struct {
 	Bytes     int64    // sum of Record.Size() over the batch
 
 	Tags       []Tag // of the records that have one; valid during the call
-	BaseOffset int64 // of the batch's first record, -1 where the broker did not tell
+	BaseOffset int64 // of the batch's first record, -1 if the broker did not say
 }
 
 // Tag is the Tag of a record, which is number Record of its batch, from 0.

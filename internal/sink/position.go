@@ -98,7 +98,7 @@ type markJSON struct {
 	At        time.Time `json:"at"`
 }
 
-// ParseStored reads what Text has written.
+// ParseStored reads the form that Text returns.
 func ParseStored(text string) (Stored, error) {
 	var j storedJSON
 	if err := json.Unmarshal([]byte(text), &j); err != nil {

@@ -57,7 +57,7 @@ type Producer interface {
 	Abandon() Dropped
 
 	// ProduceAt takes the record, of which it keeps nothing. pos is what is covered once the record and all before it
-	// are written, zero where no position is kept. A record that can never be taken is a *RefusedError, with nothing
+	// are written, zero if no position is kept. A record that can never be taken is a *RefusedError, with nothing
 	// taken.
 	ProduceAt(ctx context.Context, rec *router.Record, ticket uint64, pos Position) error
 
@@ -82,7 +82,8 @@ type Producer interface {
 	Refresh()
 }
 
-// Callbacks are what a producer calls back with. A source passes them to the function that opens its producer.
+// Callbacks are the calls of a producer back to its source. A source passes them to the function that opens its
+// producer.
 type Callbacks struct {
 	// Acked is called from one goroutine, batch by batch, in order per partition, exactly once per record, when the
 	// records are written as durably as the broker can and their transaction, if any, is committed. It should return
@@ -103,11 +104,11 @@ type Open func(Callbacks) (Producer, error)
 
 // Keeper keeps the mark of the slot's checkpoint for a producer that stores no position.
 type Keeper interface {
-	// Run keeps what Keep was given until ctx ends, and what is left then.
+	// Run keeps the marks that Keep was given until ctx ends, and the last one then.
 	Run(ctx context.Context) error
-	// Fetch returns what is kept for the owner, false for nothing. It tries once.
+	// Fetch returns the mark that is kept for the owner, false for none. It tries once.
 	Fetch(ctx context.Context, owner string) (Stored, bool, error)
 	Keep(owner string, s Stored)
-	// NotAllowed says once that nothing is kept, and what would allow it.
+	// NotAllowed says once that nothing is kept, and the right that would allow it.
 	NotAllowed(owner string)
 }

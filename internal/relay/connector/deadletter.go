@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
@@ -88,8 +89,7 @@ func (r *reader) notTaken(row outboxRow, rec *router.Record, err error) error {
 	}
 	r.c.log.Error("halted at an event that its topic cannot take; nothing after it is published either, "+
 		"until the topic takes it",
-		append(bad.Fields(), zap.String(logkey.Next, remedy(refused).Next),
-			zap.Strings(logkey.Commands, remedy(refused).Commands))...)
+		append(bad.Fields(), telemetry.RemedyFields(remedy(refused))...)...)
 	for {
 		d, err := r.waitAt(row, bad, refused)
 		switch {

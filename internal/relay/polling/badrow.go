@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
@@ -143,7 +141,7 @@ func (w *worker) halt(a attempt, bad badrow.Row, next fault.Remedy) {
 	w.r.badRows.Failed(bad)
 	w.r.log.Error("halted at an outbox row that cannot be published; nothing after it in its lane, a 64th of all "+
 		"keys, is published either",
-		append(bad.Fields(), zap.String(logkey.Next, next.Next), zap.Strings(logkey.Commands, next.Commands))...)
+		append(bad.Fields(), telemetry.RemedyFields(next)...)...)
 }
 
 // haltedRows lists them, the oldest first.
