@@ -142,7 +142,14 @@ func (s *fakeStream) lost() bool {
 }
 
 func (s *fakeStream) Broken() <-chan struct{} { return s.broken }
-func (s *fakeStream) Interrupt()              { s.nudge <- struct{}{} }
+
+// Interrupt may be called again before Receive has noticed.
+func (s *fakeStream) Interrupt() {
+	select {
+	case s.nudge <- struct{}{}:
+	default:
+	}
+}
 
 func (s *fakeStream) Finish(context.Context) error { close(s.finished); return s.finish }
 func (s *fakeStream) Received() lsn.LSN            { return 0x150 }
