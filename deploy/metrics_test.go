@@ -75,7 +75,8 @@ func metricNames(t *testing.T) map[string]bool {
 	})
 	require.NoError(t, err)
 	_, err = kafka.New(kafka.Config{
-		Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:9092"}}, Acked: func(sink.Delivery) {}, Registerer: d,
+		Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:9092"}}, Registerer: d,
+		Callbacks: sink.Callbacks{Acked: func(sink.Delivery) {}},
 	})
 	require.NoError(t, err)
 	return d.names

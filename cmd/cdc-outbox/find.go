@@ -86,7 +86,7 @@ func (a *app) find(ctx context.Context, c *config.Loaded, id string, o *findFlag
 	opts := find.Options{
 		ID: id, Key: o.key, Since: since, Topics: o.topics, All: o.all,
 		DSN: db.DSN, Admin: db.Admin, Router: route, Policies: wiring.Policies(c), Cluster: producer.Cluster,
-		Letters: c.Router.DeadLetterTopic, HeaderID: wiring.DeadLetters(c).ID, Progress: a.progress(), MaxRecords: 20,
+		Letters: c.Router.DeadLetterTopic, HeaderID: wiring.IDOf(c), Progress: a.progress(), MaxRecords: 20,
 		Gaps: wiring.Gaps(c), Placed: routing.ChoosesPartition(c), Converted: routing.ConvertsKeys(c),
 	}
 	if c.Source != config.SourcePolling {

@@ -132,7 +132,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 	r, err := replay.Repair(ctx, replay.RepairOptions{
 		Pace: o.Pace, Run: newRunID(), Since: since, Topics: o.topics, Twice: o.twice,
 		DSN: db.DSN, Admin: db.Admin, Kafka: producer, Router: route, Progress: a.progress(),
-		Letters: c.Router.DeadLetterTopic, HeaderID: wiring.DeadLetters(c).ID, Skipped: wiring.Decisions(c).Skipped,
+		Letters: c.Router.DeadLetterTopic, HeaderID: wiring.IDOf(c), Skipped: wiring.Decisions(c).Skipped,
 		Paused: wiring.Decisions(c).Paused,
 	})
 	if r == nil {

@@ -160,7 +160,7 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayFlags) erro
 	r, err := replay.Run(ctx, replay.Options{
 		Choice: o.Choice, Pace: o.Pace, Run: newRunID(), Resume: o.resume,
 		DSN: db.DSN, Admin: db.Admin, Kafka: producer, Router: route, Unplaced: unplaced,
-		Topics: wiring.Topics(c, db.DSN, db.Admin.Tables), HeaderID: wiring.DeadLetters(c).ID,
+		Topics: wiring.Topics(c, db.DSN, db.Admin.Tables), HeaderID: wiring.IDOf(c),
 		HeaderBytes: wiring.HeaderBytes(c), IntoCompacted: o.intoCompacted, Progress: a.progress(),
 	})
 	if r == nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -22,63 +21,31 @@ type Builder struct {
 	Topic   string // of the letters
 	Slot    string
 	Columns Columns
-
-	ID         func(header []byte) []byte // reads the id out of a record's header; nil: the header is the id
-	Partitions bool                       // records name their partitions, which a retry has to know
 }
 
-// Case is one row or record that cannot be published.
+// Case is one row that cannot be published.
 type Case struct {
-	Relation *pgoutput.Relation // of the row; nil if only the record is known
+	Relation *pgoutput.Relation
 	Tuple    pgoutput.Tuple
 
 	ID string // of the event, if the row does not have it: a logical message that cannot be read
 
-	Record *router.Record // as it should have been published, in its partition; nil if it could not be made
+	Record *router.Record // as it should have been published; nil if it could not be made
 
 	Position   []byte    // of the row, as in the header
 	CommitTime time.Time // zero: unknown
 	Reason     router.Reason
 	Detail     string
-	Table      string // empty: the relation's, or unknown
-	Bytes      int    // of a record that is too large, and its topic's limit; 0: not about sizes
+	Bytes      int // of a record that is too large, and its topic's limit; 0: not about sizes
 	Limit      int
-}
-
-// Refused is the case of a record that a broker refuses, in its words if it has any, after the producer took it. The
-// row is no longer in memory then, and the record's table is known only if there is a single table.
-func Refused(rec *router.Record, reason router.Reason, words string, size, limit int,
-	tables []identifier.Table,
-) *Case {
-	c := &Case{
-		Record: rec, Reason: reason, Bytes: size, Limit: limit,
-		Detail: fmt.Sprintf("the broker refuses the record (%s)", reason),
-	}
-	if words != "" {
-		c.Detail += ": " + words
-	}
-	if len(tables) == 1 {
-		c.Table = tables[0].Schema + "." + tables[0].Name
-	}
-	return c
 }
 
 // Letter returns the letter with everything in it. It keeps nothing of the case; now becomes its timestamp, because the
 // topic's retention counts from there.
 func (b *Builder) Letter(c *Case, now time.Time) *router.Record {
 	l := b.newLetter(c, now)
-	switch {
-	case c.Relation != nil:
-		l.row(c, b.Columns)
-		return l.record()
-	case c.Record != nil && l.originals(c.Record):
-		l.out.Value = clone(c.Record.Value)
-		return l.record()
-	default:
-		l.add(headerLetter, string(KindRecord))
-		small, _ := Shrink(l.record())
-		return small
-	}
+	l.row(c, b.Columns)
+	return l.record()
 }
 
 // letter is one under construction.
@@ -90,7 +57,7 @@ type letter struct {
 // newLetter fills the headers that all letters have, and the key.
 func (b *Builder) newLetter(c *Case, now time.Time) *letter {
 	l := &letter{out: &router.Record{Topic: b.Topic, Partition: -1, Timestamp: now.UnixMilli()}}
-	id, eventType, key := c.identity(b)
+	id, eventType, key := c.identity(b.Columns)
 	l.out.Headers = append(l.out.Headers,
 		router.Header{Key: headerID, Value: l.clipped("id", id, maxID)},
 		router.Header{Key: headerType, Value: l.clipped("type", eventType, maxID)},
@@ -101,7 +68,7 @@ func (b *Builder) newLetter(c *Case, now time.Time) *letter {
 	}
 	l.add(headerReason, string(c.Reason))
 	l.add(headerDetail, clipString(c.Detail, maxText))
-	l.add(headerTable, clipString(c.table(), maxTable))
+	l.add(headerTable, clipString(c.Relation.Namespace+"."+c.Relation.Name, maxTable))
 	l.add(headerSlot, b.Slot)
 	if !c.CommitTime.IsZero() {
 		l.add(headerCommitTime, c.CommitTime.UTC().Format(time.RFC3339Nano))
@@ -109,9 +76,6 @@ func (b *Builder) newLetter(c *Case, now time.Time) *letter {
 	if c.Record != nil {
 		l.add(headerTopic, clipString(c.Record.Topic, maxText))
 		l.add(headerTimestamp, strconv.FormatInt(c.Record.Timestamp, 10))
-		if b.Partitions && c.Record.Partition >= 0 {
-			l.add(headerPartition, strconv.Itoa(int(c.Record.Partition)))
-		}
 	}
 	switch {
 	case key == nil:
@@ -180,51 +144,12 @@ func (l *letter) row(c *Case, columns Columns) {
 	l.out.Headers = append(l.out.Headers, router.Header{Key: headerRow, Value: text})
 }
 
-// originals keeps the headers of the intended record, unless there are absurdly many.
-func (l *letter) originals(rec *router.Record) bool {
-	size := 0
-	for i := range rec.Headers {
-		size += len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
-	}
-	if len(rec.Headers) > maxHeaders || size > maxHeadLen || len(rec.Topic) > maxText {
-		return false
-	}
-	l.add(headerLetter, string(KindRecord))
-	for i := range rec.Headers {
-		h := rec.Headers[i]
-		l.out.Headers = append(l.out.Headers, router.Header{Key: headerOriginal + h.Key, Value: clone(h.Value)})
-	}
-	return true
-}
-
-func (c *Case) table() string {
-	if c.Table == "" && c.Relation != nil {
-		return c.Relation.Namespace + "." + c.Relation.Name
-	}
-	return c.Table
-}
-
 // identity returns id, type and key, each nil if it is NULL or absent.
-func (c *Case) identity(b *Builder) (id, eventType, key []byte) {
-	if columns := b.Columns; c.Relation != nil {
-		if id = c.column(columns.ID); id == nil && c.ID != "" {
-			id = []byte(c.ID)
-		}
-		return id, c.column(columns.Type), c.column(columns.Key)
+func (c *Case) identity(columns Columns) (id, eventType, key []byte) {
+	if id = c.column(columns.ID); id == nil && c.ID != "" {
+		id = []byte(c.ID)
 	}
-	if c.Record == nil {
-		return nil, nil, nil
-	}
-	for _, name := range []string{headerID, "ce_id"} {
-		if v, ok := find(c.Record.Headers, name); ok {
-			if id = v; b.ID != nil && v != nil {
-				id = b.ID(v)
-			}
-			break
-		}
-	}
-	eventType, _ = find(c.Record.Headers, headerType)
-	return id, eventType, c.Record.Key
+	return id, c.column(columns.Type), c.column(columns.Key)
 }
 
 func (c *Case) column(name string) []byte {

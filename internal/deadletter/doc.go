@@ -5,9 +5,9 @@
 // # Kinds of letters
 //
 // A row that cannot be routed is kept as a row: its payload is the letter's value, its other columns are in a header,
-// so that a retry can correct a column and route the row as if it came from the log. A record that Kafka refused is
-// kept as a record: its value is the letter's value, its headers are in headers with a prefix. If neither fits into
-// the dead-letter topic, a pointer says which row of which table it was.
+// so that a retry can correct a column and route the row as if it came from the log. If that does not fit into
+// the dead-letter topic, a pointer says which row of which table it was. Earlier versions kept a record that Kafka
+// refused as a record: its value is the letter's value, its headers are in headers with a prefix.
 //
 // # Bounds
 //

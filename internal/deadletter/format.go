@@ -43,7 +43,7 @@ type Kind string
 
 const (
 	KindRow     Kind = "row"     // the payload column of a row that could not be routed
-	KindRecord  Kind = "record"  // the value of a record that Kafka refused
+	KindRecord  Kind = "record"  // the value of a record that Kafka refused: of earlier versions
 	KindPointer Kind = "pointer" // JSON that names the row
 )
 
@@ -63,8 +63,6 @@ const (
 	maxBareKey = 1 << 10  // in pointers
 	maxColumn  = 16 << 10 // a longer column is cut out of the row
 	maxRow     = 64 << 10 // of all columns together
-	maxHeaders = 1000     // of the intended record
-	maxHeadLen = 128 << 10
 )
 
 // clip cuts a text at a character, so that it stays readable, and says so by an ellipsis.

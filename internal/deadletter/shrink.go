@@ -19,8 +19,7 @@ type pointer struct {
 }
 
 // Shrink returns a letter of a few kilobytes that names the row instead of containing it, for a dead-letter topic that
-// refuses the whole letter. It reports false if rec is a pointer already, or not a letter. It needs only the letter, so
-// it can also replace a letter that a broker refuses long after its row was read.
+// refuses the whole letter. It reports false if rec is a pointer already, or not a letter.
 func Shrink(rec *router.Record) (*router.Record, bool) {
 	s, err := Summarize(&Record{Timestamp: rec.Timestamp, Headers: rec.Headers})
 	if err != nil || s.Kind == KindPointer {

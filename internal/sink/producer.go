@@ -90,10 +90,6 @@ type Callbacks struct {
 	// soon and must not call ProduceAt or Drain.
 	Acked func(Delivery)
 
-	// Refused decides about a record that the broker refuses after it was taken. It is called for one record at a time
-	// from a goroutine of its own and may take its time. Nil: Hold.
-	Refused func(Refusal) Resolution
-
 	// Ended is called with ErrFenced or ErrSessionOver when the session is over, once until the next Abandon. It must
 	// return at once. Nil: it is not called.
 	Ended func(error)

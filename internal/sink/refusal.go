@@ -2,8 +2,9 @@ package sink
 
 import (
 	"fmt"
+	"strings"
 
-	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
 // Reasons of a refusal.
@@ -15,16 +16,15 @@ const (
 )
 
 // RefusedError is the error of ProduceAt for a record that the topic cannot take, with nothing taken: the same record
-// may be produced again, or another one with the same ticket. Only where Callbacks.Refused is set; otherwise the record
-// waits for a larger limit, or for its partition.
+// may be produced again, or another one with the same ticket. A record that a broker refuses after it was taken ends
+// the session, and is refused when it is produced again.
 type RefusedError struct {
 	Topic  string
-	Reason string // TooLarge, NoPartition or IllegalTopic
+	Reason string // TooLarge, NoPartition, IllegalTopic or InvalidRecord
 
 	// TooLarge
-	Bytes    int      // of a batch with this record alone, compressed as it would be sent
-	Limit    int      // the topic's max.message.bytes
-	Commands []string // that raise it
+	Bytes int // of a batch with this record alone, compressed as it would be sent
+	Limit int // the topic's max.message.bytes
 
 	// NoPartition
 	Partition  int32 // that the record names
@@ -32,9 +32,18 @@ type RefusedError struct {
 
 	// IllegalTopic
 	Why string // the brokers' words
+
+	// InvalidRecord
+	Sentence string // what the topic refuses, with the broker's words
+
+	// TooLarge and InvalidRecord: what makes the topic take it
+	Remedy fault.Remedy
 }
 
 func (e *RefusedError) Error() string {
+	if e.Reason == InvalidRecord {
+		return fmt.Sprintf("topic %q refuses the record: %s", e.Topic, strings.TrimSuffix(e.Sentence, "."))
+	}
 	if e.Reason == IllegalTopic {
 		return fmt.Sprintf("topic %q cannot be created under this name (%s)", e.Topic, e.Why)
 	}
@@ -44,49 +53,4 @@ func (e *RefusedError) Error() string {
 	}
 	return fmt.Sprintf("a record of %d bytes is larger than topic %q allows (max.message.bytes %d)", e.Bytes, e.Topic,
 		e.Limit)
-}
-
-// Refusal is a record that a broker has refused, alone, after it was taken. Nothing of its partition overtakes it while
-// Callbacks.Refused is asked about it. The slices are the callee's.
-type Refusal struct {
-	Ticket    uint64
-	Topic     string
-	Partition int32
-	Key       []byte
-	Value     []byte
-	Headers   []router.Header
-	Timestamp int64
-	Bytes     int    // of the batch, where it is TooLarge
-	Limit     int    // the topic's max.message.bytes, 0 where it is not known
-	Words     string // the broker's, printable and bounded; empty: it gave none
-	Reason    string // TooLarge, NoPartition, IllegalTopic or InvalidRecord
-}
-
-// Record is the record that was refused. It shares the Refusal's memory.
-func (r *Refusal) Record() *router.Record {
-	return &router.Record{
-		Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers,
-		Timestamp: r.Timestamp,
-	}
-}
-
-// Action is the treatment of a refused record.
-type Action uint8
-
-const (
-	// Hold: the partition waits, Trouble says so, and the record is tried again every few seconds; if it is refused
-	// again, Callbacks.Refused is asked again. It continues when the topic takes the record.
-	Hold Action = iota
-	// Drop: the session ends, and when the record is produced again its ticket is acknowledged.
-	Drop
-	// Replace: the session ends, and when the record is produced again Resolution.Record is in its place, with its
-	// ticket, which is acknowledged when the replacement is in the log. With transactions it is part of the refused
-	// record's transaction.
-	Replace
-)
-
-// Resolution is the answer of Callbacks.Refused.
-type Resolution struct {
-	Action Action
-	Record *router.Record // for Replace; not to be changed any more
 }

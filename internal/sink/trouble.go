@@ -44,6 +44,3 @@ const (
 
 // Passes reports whether trouble with a connection often ends without an operator, so that trying again soon is right.
 func (k TroubleKind) Passes() bool { return k == BrokerUnreachable || k == NoToken }
-
-// Refusal reports whether the trouble is a record that Callbacks.Refused has to decide about.
-func (k TroubleKind) Refusal() bool { return k == RecordTooLarge || k == Rejected }

@@ -262,7 +262,7 @@ func TestExactlyOnceTransactionTimesOut(t *testing.T) {
 	acked := make(chan int, 1000)
 	p, err := producer.New(producer.Config{
 		Cluster:      wire.Cluster{Brokers: c.Addrs(), RequestTimeout: 2 * time.Second, Dial: line.dial},
-		Acked:        func(d sink.Delivery) { acked <- len(d.Tickets) },
+		Callbacks:    sink.Callbacks{Acked: func(d sink.Delivery) { acked <- len(d.Tickets) }},
 		Transactions: &producer.Transactions{Instance: "me", Timeout: 3 * time.Second},
 	})
 	require.NoError(t, err)

@@ -58,7 +58,7 @@ func newLoad(t *testing.T, c *kafka.Cluster, change ...func(*producer.Config)) *
 	l := &load{t: t, cluster: c, acked: map[uint64]int{}, window: make(chan struct{}, 3000)}
 	cfg := producer.Config{
 		Cluster:         wire.Cluster{Brokers: c.Addrs(), RequestTimeout: 5 * time.Second},
-		Acked:           l.onAck,
+		Callbacks:       sink.Callbacks{Acked: l.onAck},
 		MaxBatchBytes:   8 << 10, // small, so that five are in flight
 		MaxRequestBytes: 16 << 10,
 	}

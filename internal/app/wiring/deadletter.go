@@ -33,16 +33,17 @@ func WritesDeadLetters(c *config.Loaded) bool {
 // DeadLetters makes letters as run writes them.
 func DeadLetters(c *config.Loaded) deadletter.Builder {
 	columns := c.Router.Roles()
-	b := deadletter.Builder{Topic: c.Router.DeadLetterTopic, Slot: c.Postgres.Slot, Columns: deadletter.Columns{
+	return deadletter.Builder{Topic: c.Router.DeadLetterTopic, Slot: c.Postgres.Slot, Columns: deadletter.Columns{
 		ID: columns.ID, Key: columns.AggregateID, Type: columns.Type, Payload: columns.Payload,
 	}}
-	if c.Router.Preset == config.PresetDebezium {
-		b.Partitions = true
-		if strings.HasPrefix(c.Router.Debezium.HeaderConverter, "json") {
-			b.ID = idInJSON
-		}
+}
+
+// IDOf reads an event's id out of its record's header, nil for a configuration where the header is the id.
+func IDOf(c *config.Loaded) func(header []byte) []byte {
+	if c.Router.Preset == config.PresetDebezium && strings.HasPrefix(c.Router.Debezium.HeaderConverter, "json") {
+		return idInJSON
 	}
-	return b
+	return nil
 }
 
 // idInJSON reads the id as JsonConverter writes it, with schema or without.

@@ -14,7 +14,6 @@ const (
 	Before            = "before"              // a number before a change
 	Broker            = "broker"              // Kafka broker, host:port
 	Bytes             = "bytes"               // a size in bytes
-	ByTopic           = "by_topic"            // topic of a replacement
 	Cause             = "error"               // the error's text
 	Channel           = "channel"             // Postgres notification channel
 	Commands          = "commands"            // to paste for the next step

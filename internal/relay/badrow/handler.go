@@ -2,7 +2,6 @@ package badrow
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,9 +62,13 @@ func Remedy(err *sink.RefusedError, goesOn string) fault.Remedy {
 			"%s then; but that moves keys to other partitions, and the order of their records is lost.", err.Topic,
 			err.Partition+1, goesOn))
 	}
+	if err.Reason == sink.InvalidRecord {
+		return err.Remedy.Then(fault.Do(goesOn + " within a minute of a changed setting. Or restart with " +
+			"--router-bad-rows-unconvertible dead_letter, or skip."))
+	}
 	return fault.Do(fmt.Sprintf("Or raise max.message.bytes of topic %q to %d or more, and what its consumers fetch; "+
 		"%s then. Or restart with --router-bad-rows-too-large dead_letter, or skip.", err.Topic, err.Bytes, goesOn),
-		err.Commands...)
+		err.Remedy.Commands...)
 }
 
 // Fields name the row in the log.
@@ -89,9 +92,6 @@ type Handler struct {
 
 	skipped, deadLettered atomic.Uint64
 	latest                relay.BadRows
-
-	mu   sync.Mutex
-	held map[string]heldRecord // by the producer's name of the partition: the record that waits at its head
 }
 
 // Register makes the counters of possible events, so that their first increment is seen.

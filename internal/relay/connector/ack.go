@@ -97,7 +97,7 @@ func (c *Connector) reportStall(was bool, age time.Duration) bool {
 			zap.Duration(logkey.Duration, age.Round(time.Second)),
 			zap.String(logkey.Confirmed, c.confirmed().String()),
 		}
-		for _, t := range c.troubles() {
+		for _, t := range c.producer.Trouble() {
 			fields = append(fields, zap.String(logkey.Object, t.Object))
 			fields = append(fields, telemetry.RemedyFields(t.Wait().Remedy())...)
 			break // the oldest is the cause more often than not; /status lists them all

@@ -133,7 +133,7 @@ func New(cfg Config) (*Connector, error) {
 		Policies: cfg.Policies, Letters: cfg.DeadLetters, Metrics: cfg.Metrics, Logger: cfg.Logger,
 	}
 	c.reader.c, c.reader.lead = c, newLead(cfg.WindowBytes, cfg.ExactlyOnce)
-	p, err := cfg.Sink(sink.Callbacks{Acked: c.acked, Refused: c.refused, Ended: c.onSessionEnd})
+	p, err := cfg.Sink(sink.Callbacks{Acked: c.acked, Ended: c.onSessionEnd})
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,7 @@
 package connector
 
 import (
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
@@ -230,54 +229,38 @@ func TestATooLargeLetterBecomesAPointer(t *testing.T) {
 	})
 }
 
-// What the broker refuses after it was taken is answered by the policy from the record alone.
+// What the broker refuses after it was taken ends the session. It is read again, and refused before it is taken: the
+// policy applies, with the row at hand.
 //
 // Bug (letters): An event with a header of a letter's name, refused late, was treated as a letter: a pointer went to
 // the event's topic in its place. Cost: the event was lost, and its topic got a foreign record.
 func TestRefusedLater(t *testing.T) {
-	refusal := func(g *rig, topic string) sink.Refusal {
-		rec := g.producer.records[0]
-		return sink.Refusal{
-			Ticket: g.producer.tickets[0], Topic: topic, Key: rec.Key, Value: rec.Value, Headers: rec.Headers,
-			Timestamp: rec.Timestamp, Bytes: 2000, Limit: 1000, Reason: sink.TooLarge,
-		}
-	}
-	for policy, want := range map[relay.Policy]sink.Action{
-		relay.Halt: sink.Hold, relay.Skip: sink.Drop,
-		relay.DeadLetter: sink.Replace,
+	for policy, want := range map[relay.Policy][]string{
+		relay.Halt: {"a", "big", "c", "a"}, relay.Skip: {"a", "big", "c", "a", "c"},
+		relay.DeadLetter: {"a", "big", "c", "a", "big", "c"},
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				script := func() *fakeStream {
+					return newStream(begin(100), row("a"), bigRow("big"), row("c"), commit(150))
+				}
 				cfg := deadLetterConfig()
 				cfg.Policies.Default = policy
-				cfg.Replication.Tables = []identifier.Table{{Schema: "public", Name: "outbox"}}
-				g := start(t, cfg, false, opening{at(50), newStream(begin(100), row("a"), commit(150))})
+				g := startWith(t, cfg, &fakeProducer{limits: map[string]int{}}, opening{at(50), script()},
+					opening{at(50), script()})
 				synctest.Wait()
-				first := refusal(g, "order.events")
-				first.Headers = append(slices.Clone(first.Headers),
-					router.Header{Key: "cdc-outbox-dead-letter", Value: []byte("record")})
-				res := g.refused(first)
-				require.Equal(t, want, res.Action)
-				switch policy {
+				g.producer.setLimit("order.events", 500)
+				g.onSessionEnd(fmt.Errorf("%w: a record that Kafka refuses", sink.ErrSessionOver))
+				time.Sleep(time.Second)
+				synctest.Wait()
+				require.Equal(t, want, g.producer.produced())
+				switch h := g.Status().Halted; policy {
 				case relay.Halt:
-					g.producer.trouble = []sink.Trouble{{
-						Kind: sink.RecordTooLarge, Object: "partition order.events/0",
-						Sentence: "A record is too large.",
-					}}
-					require.Contains(t, g.Status().Waits[0].Reason,
-						"event a, LSN 0/64, 2000 bytes where the topic takes 1000")
+					require.Equal(t, "big", h.EventID)
 				case relay.DeadLetter:
-					require.Equal(t, letters, res.Record.Topic)
-					require.Equal(t, "record", header(res.Record, "cdc-outbox-dead-letter"))
-					require.Equal(t, "public.outbox", header(res.Record, "cdc-outbox-table"))
-					require.Equal(t, "{}", string(res.Record.Value))
-					again := refusal(g, letters)
-					again.Key, again.Value, again.Headers = res.Record.Key, res.Record.Value, res.Record.Headers
-					res = g.refused(again)
-					require.Equal(t, sink.Replace, res.Action)
-					require.Equal(t, "pointer", header(res.Record, "cdc-outbox-dead-letter"))
-					again.Headers = res.Record.Headers
-					require.Equal(t, sink.Hold, g.refused(again).Action, "a letter is never dropped")
+					letter := g.producer.records[4]
+					require.Equal(t, letters, letter.Topic)
+					require.NotEqual(t, "record", header(&letter, "cdc-outbox-dead-letter"), "of the row")
 				}
 				g.producer.ack()
 				g.stop()

@@ -15,7 +15,6 @@ import (
 // Decide hands over an operator's decision about the row at which the connector is halted. A decision about any other
 // row is dropped. It is safe for concurrent use, and may be called again and again.
 func (c *Connector) Decide(d relay.Decision) {
-	c.badRows.Decide(d) // if its record was refused; it may be read again all the same
 	select {
 	case <-c.decided: // an earlier one that the reader did not need
 	default:
@@ -41,10 +40,8 @@ func (c *Connector) Pause(p *relay.Pause) {
 	}
 }
 
-// Halted returns the row at which the connector is halted, the rows whose records Kafka refuses, and whether it holds
-// the slot.
+// Halted returns the row at which the connector is halted, if it is, and whether it holds the slot.
 func (c *Connector) Halted() (all []*relay.HaltedRow, holds bool) {
-	all = c.badRows.Held(c.producer.Trouble())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.halted != nil {

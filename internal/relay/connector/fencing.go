@@ -175,7 +175,7 @@ func (c *Connector) setFencing(is bool) {
 
 func (c *Connector) fencingReason() string {
 	why := "waiting for Kafka to hand over the transactional id"
-	if t := c.troubles(); len(t) > 0 {
+	if t := c.producer.Trouble(); len(t) > 0 {
 		why += ": " + t[0].Wait().Sentence()
 	}
 	return why

@@ -239,27 +239,6 @@ func TestLogsAFloodNowAndThen(t *testing.T) {
 	}
 }
 
-// A refused record without a position header is known by its transaction, as long as that is known.
-func TestPositionOfARefusedRecord(t *testing.T) {
-	c, _ := idle(t, Config{})
-	tracker := c.tracker.Load()
-	require.NoError(t, tracker.Begin(0x100, time.Unix(1000, 0)))
-	_, ticket, _, err := tracker.Add()
-	require.NoError(t, err)
-	header := []router.Header{{Key: "position", Value: []byte("p")}}
-	for name, test := range map[string]struct {
-		refusal sink.Refusal
-		want    string
-	}{
-		"header and transaction": {sink.Refusal{Ticket: ticket, Headers: header}, "p"},
-		"header alone":           {sink.Refusal{Ticket: 1 << 60, Headers: header}, "p"},
-		"transaction alone":      {sink.Refusal{Ticket: ticket}, "0000000000000100"},
-		"neither":                {sink.Refusal{Ticket: 1 << 60}, ""},
-	} {
-		require.Equal(t, test.want, string(c.caseOfRecord(test.refusal, test.refusal.Record()).Position), name)
-	}
-}
-
 func TestFightsAreForgotten(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	for after, want := range map[time.Duration]int{fightsForget: 2, fightsForget + 1: 1} {

@@ -77,7 +77,7 @@ func (c *Connector) idle() bool {
 
 func (c *Connector) stalledReason(age time.Duration) string {
 	why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", human.Duration(age))
-	if t := c.troubles(); len(t) > 0 {
+	if t := c.producer.Trouble(); len(t) > 0 {
 		why += ": " + t[0].Wait().Sentence()
 	}
 	return why

@@ -139,7 +139,7 @@ func (c *Connector) Status() Status {
 	}
 	st.Snapshot = c.snapshot.status()
 	st.Waits = append(st.Waits, c.standbyWaits()...)
-	for _, t := range c.troubles() {
+	for _, t := range c.producer.Trouble() {
 		st.Waits = append(st.Waits, t.Wait())
 	}
 	for _, g := range c.producer.Grown() {

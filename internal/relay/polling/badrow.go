@@ -27,7 +27,7 @@ type halt struct {
 const lookAgain = 5 * time.Second
 
 // PositionPrefix distinguishes the name of a row in logs and dead letters from a position in the log.
-const PositionPrefix = badrow.SequencePrefix
+const PositionPrefix = "seq-"
 
 // position names a row, comparable as text.
 func position(seq int64) []byte { return fmt.Appendf(nil, "%s%020d", PositionPrefix, seq) }

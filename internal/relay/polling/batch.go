@@ -238,13 +238,6 @@ func (b *batch) waited(now time.Time) (d time.Duration) {
 	return d
 }
 
-// sequenceOf a row, for others than the worker.
-func (b *batch) sequenceOf(i int) int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.rows[i].seq
-}
-
 // state of a row, for the worker.
 func (b *batch) state(i int) rowState {
 	b.mu.Lock()

@@ -64,7 +64,6 @@ func (r *Relay) awaitResume(ctx context.Context, p *pause) {
 // Decide hands over an operator's decision about a row at which a lane is halted. It is safe for concurrent use, and
 // may be called again and again.
 func (r *Relay) Decide(d relay.Decision) {
-	r.badRows.Decide(d) // if its record was refused
 	for _, s := range r.sources {
 		s.mu.Lock()
 		for lane, h := range s.halted {
@@ -78,9 +77,8 @@ func (r *Relay) Decide(d relay.Decision) {
 	r.signal()
 }
 
-// Halted lists the rows at which lanes are halted, and those whose records Kafka refuses.
-func (r *Relay) Halted() []*relay.HaltedRow {
-	all := r.badRows.Held(r.producer.Trouble())
+// Halted lists the rows at which lanes are halted.
+func (r *Relay) Halted() (all []*relay.HaltedRow) {
 	for _, h := range r.haltedRows() {
 		all = append(all, &h.HaltedRow)
 	}

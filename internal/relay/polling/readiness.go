@@ -40,7 +40,7 @@ func (r *Relay) Ready() (bool, string) {
 	}
 	if oldest > r.cfg.Stall {
 		why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", human.Duration(oldest))
-		if t := r.troubles(); len(t) > 0 {
+		if t := r.producer.Trouble(); len(t) > 0 {
 			why += ": " + t[0].Wait().Sentence()
 		}
 		return false, why

@@ -93,7 +93,7 @@ func New(cfg Config) (*Relay, error) {
 		}
 		r.workers = append(r.workers, newWorker(r, i, route))
 	}
-	p, err := cfg.Sink(sink.Callbacks{Acked: r.acked, Refused: r.refused, Ended: r.sessionOver})
+	p, err := cfg.Sink(sink.Callbacks{Acked: r.acked, Ended: r.sessionOver})
 	if err != nil {
 		return nil, err
 	}

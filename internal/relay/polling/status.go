@@ -73,7 +73,7 @@ func (r *Relay) Status() Status {
 		}
 	}
 	st.Waits = append(st.Waits, r.lockedLanes()...)
-	for _, t := range r.troubles() {
+	for _, t := range r.producer.Trouble() {
 		st.Waits = append(st.Waits, t.Wait())
 	}
 	for _, g := range r.producer.Grown() {

@@ -60,12 +60,11 @@ func (p *Producer) forget() {
 		}
 		t.shrinkToFewer()
 	}
-	p.refusals, p.leavesOut = p.refusals[:0], ""
 	if p.tx != nil {
 		if !p.tx.live.opened.IsZero() {
 			p.metrics.transactions.WithLabelValues("aborted").Inc()
 		}
-		p.tx.clear(&p.dropped)
+		p.tx.clear()
 	}
 	p.ended = nil
 	p.produced -= uint64(p.dropped.Records)
@@ -120,7 +119,7 @@ func (p *Producer) clear(part *partition) {
 	clear(part.inflight)
 	part.inflight, part.queued, part.held = part.inflight[:0], part.queued[:0], part.held[:0]
 	part.pending, part.unanswered, part.attempt = 0, 0, 0
-	part.filling, part.registered, part.entered, part.refused = nil, nil, nil, nil
+	part.filling, part.registered, part.entered = nil, nil, nil
 	part.waiting = false
 	delete(p.waiting, part)
 	part.rewind() // forgets why it drained
@@ -134,13 +133,7 @@ func count(d *sink.Dropped, b *batch) {
 }
 
 // clear forgets the transactions. The coordinator aborts the open transaction at the next Begin.
-func (x *transactions) clear(dropped *sink.Dropped) {
-	for _, t := range []*transaction{x.live, x.filling} {
-		for _, b := range t.dropped {
-			count(dropped, b)
-		}
-		t.dropped = nil
-	}
+func (x *transactions) clear() {
 	x.live = &transaction{}
 	x.filling = x.live
 	x.boundary, x.hurry, x.timer = false, false, false

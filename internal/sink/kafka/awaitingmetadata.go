@@ -23,7 +23,7 @@ import (
 
 // largestUnplaced is the largest record that is taken without knowing its topic. A larger record may be too large for
 // the topic, and Produce refuses it at once when the limit is known: the reader then halts at its row. A topic with a
-// smaller limit refuses a record through Config.Refused, and holds the records after it in the partition.
+// smaller limit refuses a record after it was taken, and the session ends.
 const largestUnplaced = 64 << 10
 
 // noSuchPartition is why an unplaced record that names a partition is not sent.
@@ -71,10 +71,10 @@ func (p *Producer) stow(t *topic, rec *router.Record, ticket uint64, pos sink.Po
 }
 
 // placeAll moves the topic's unplaced records to their partitions, up to a record that names a partition that the topic
-// does not have, or whose topic cannot be created: that is for Config.Refused.
+// does not have, or whose topic cannot be created: the session ends there, and ProduceAt refuses it.
 func (p *Producer) placeAll(t *topic) {
 	u := t.unplaced
-	if u == nil || t.more > 0 || u.refused != nil || u.waiting {
+	if u == nil || t.more > 0 || u.waiting {
 		return
 	}
 	if len(t.partitions) == 0 && p.nameRefused(t) == nil {

@@ -176,24 +176,26 @@ func TestAMissingTopicAmongOthers(t *testing.T) {
 // TestUnplacedRecordOfAPartitionThatDoesNotExist: it is for the policy, and what comes after it in the topic follows.
 func TestUnplacedRecordOfAPartitionThatDoesNotExist(t *testing.T) {
 	for mode, change := range modes {
-		actions := map[string]sink.Action{"dropped": sink.Drop, "replaced": sink.Replace, "held": sink.Hold}
-		for name, action := range actions {
-			t.Run(mode+" "+name, func(t *testing.T) {
+		for _, action := range []string{"dropped", "replaced", "waited for"} {
+			t.Run(mode+" "+action, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					c := newCluster(t, kfake.SeedTopics(2, "t", "dead"))
-					var mu sync.Mutex
-					var asked []sink.Refusal
-					r := newRig(t, c, change, func(cfg *Config) {
-						cfg.Refused = func(q sink.Refusal) sink.Resolution {
-							mu.Lock()
-							defer mu.Unlock()
-							asked = append(asked, q)
-							return sink.Resolution{
-								Action: action, Record: &router.Record{Topic: "dead", Partition: -1, Value: q.Value},
-							}
+					r := newRig(t, c, change).start()
+					var asked []sink.RefusedError
+					r.policy = func(rec *router.Record, err *sink.RefusedError) *router.Record {
+						asked = append(asked, *err)
+						switch action {
+						case "dropped":
+							return drop
+						case "replaced":
+							return &router.Record{Topic: "dead", Partition: -1, Value: rec.Value}
 						}
-					}).start()
+						if len(asked) == 1 {
+							addPartitions(t, c, "t", 6)
+						}
+						return nil
+					}
 					g := gateMetadata(t, c)
 					r.take("t", "a", 0)
 					r.take("t", "b", 1)
@@ -204,27 +206,20 @@ func TestUnplacedRecordOfAPartitionThatDoesNotExist(t *testing.T) {
 					close(g.open)
 					stray, window := r.sent["t"][2], r.size("t")
 					want := slices.Delete(slices.Clone(r.sent["t"]), 2, 3)
-					if action == sink.Hold {
-						require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(asked) > 1 },
-							testPatience, testTick)
-						addPartitions(t, c, "t", 6)
+					if action == "waited for" {
 						want = r.sent["t"]
 					}
 					r.drain()
 					require.Equal(t, byKey(want), byKey(r.log("t", len(want))))
-					if action == sink.Replace {
+					if action == "replaced" {
 						require.Equal(t, []string{stray}, r.log("dead", 1))
 					}
 					r.checkTickets()
 					require.Equal(t, window, r.bytes)
 					require.Empty(t, r.Trouble())
-					mu.Lock()
-					defer mu.Unlock()
-					require.Equal(t, []any{"t", int32(5), stray, sink.NoPartition, uint64(3)},
-						[]any{
-							asked[0].Topic, asked[0].Partition, string(asked[0].Value), asked[0].Reason,
-							asked[0].Ticket,
-						})
+					require.Equal(t, sink.RefusedError{
+						Topic: "t", Reason: sink.NoPartition, Partition: 5, Partitions: 2,
+					}, asked[0])
 				})
 			})
 		}
@@ -262,13 +257,12 @@ func TestUnplacedRecordThatIsTooLarge(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, kfake.SeedTopics(1, "t"))
 				limit(t, c, "t", "2000")
-				asked := make(chan sink.Refusal, 5)
-				r := newRig(t, c, change, func(cfg *Config) {
-					cfg.Refused = func(q sink.Refusal) sink.Resolution {
-						asked <- q
-						return sink.Resolution{Action: sink.Drop}
-					}
-				}).start()
+				r := newRig(t, c, change).start()
+				var asked []sink.RefusedError
+				r.policy = func(_ *router.Record, err *sink.RefusedError) *router.Record {
+					asked = append(asked, *err)
+					return drop
+				}
 				g := gateMetadata(t, c)
 				r.put("t", []byte("a"))
 				r.put("t", noise(5000))
@@ -276,7 +270,8 @@ func TestUnplacedRecordThatIsTooLarge(t *testing.T) {
 				r.whole()
 				close(g.open)
 				r.drain()
-				require.Equal(t, sink.TooLarge, (<-asked).Reason)
+				require.Len(t, asked, 1)
+				require.Equal(t, sink.TooLarge, asked[0].Reason)
 				require.Equal(t, []string{"a", "b"}, r.log("t", 2))
 				r.checkTickets()
 			})

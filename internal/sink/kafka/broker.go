@@ -6,9 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
-	"go.uber.org/zap"
 )
 
 // broker is a broker that leads, or led, a partition in use. One goroutine, serve, owns its connection; the other

@@ -10,12 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 var (
@@ -68,6 +69,7 @@ func chaos(t *testing.T, seed uint64, stateful bool) {
 			cfg.Compression = []string{"gzip", "lz4", "snappy"}[r.IntN(3)]
 		}
 	})
+	g.policy = waits
 	records := 3000
 	if testing.Short() {
 		records = 1000

@@ -17,10 +17,9 @@ import (
 type Config struct {
 	wire.Cluster
 
-	// Acked is called from one goroutine, batch by batch, in order per partition, exactly once per record, when the
-	// records are in the log of all in-sync replicas, and their transaction, if any, is committed. It should return
-	// soon and must not call Produce or Drain.
-	Acked func(sink.Delivery)
+	// Callbacks: records are acknowledged when they are in the log of all in-sync replicas. Ended is called with the
+	// producer's lock.
+	sink.Callbacks
 
 	// Compression is none, gzip, snappy, lz4 or zstd. Default none.
 	Compression string
@@ -46,19 +45,9 @@ type Config struct {
 	// Reconnected, when set, is called each time an established connection to a broker was lost.
 	Reconnected func()
 
-	// Refused, when set, decides about a record that a broker refuses for its size or content. It is called
-	// without the producer's lock from a goroutine of the producer, for one record at a time, and may take its time:
-	// only the record's partition waits, and with transactions the present one. It must not call Produce or Drain.
-	// Run waits for it. Default nil: Hold.
-	Refused func(sink.Refusal) sink.Resolution
-
 	// Owned: nothing is sent before Begin has fenced earlier producers of its owner, and nothing more after another
 	// producer has fenced this one. Always so with Transactions. Default: no other producer is fenced, and none fences.
 	Owned bool
-
-	// Ended, when set, is called with ErrFenced or ErrSessionOver when the session is over, once until the next
-	// Abandon. It is called with the producer's lock and must return at once.
-	Ended func(error)
 
 	// Transactions, when set, makes delivery exactly-once: see Begin, ProduceAt and Mark. Default nil: idempotent.
 	Transactions *Transactions
@@ -97,6 +86,7 @@ type pace struct {
 	coordinator time.Duration // how long the transactional id's coordinator may be missing without transactions
 	settling    time.Duration // leaders of a topic that is new, or maybe deleted, may be missing this long unreported
 	slowAnswer  time.Duration // an answer that takes longer is a reason to ask who leads
+	refused     time.Duration // a refused record is sent again, although no setting of its topic has changed
 }
 
 func defaultPace() pace {
@@ -111,6 +101,7 @@ func defaultPace() pace {
 		coordinator: coordinatorPatience,
 		settling:    3 * time.Second,
 		slowAnswer:  3 * time.Second,
+		refused:     10 * time.Minute,
 	}
 }
 

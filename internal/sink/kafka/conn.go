@@ -10,8 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 // conn pipelines Produce requests over one connection: a writer goroutine compresses, stamps and sends; the reader

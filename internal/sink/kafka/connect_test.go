@@ -205,7 +205,7 @@ func TestConfigErrors(t *testing.T) {
 	for _, part := range []string{"nohost", "brotli", "GSSAPI"} {
 		require.ErrorContains(t, err, part, "all at once")
 	}
-	_, err = New(Config{Acked: func(sink.Delivery) {}})
+	_, err = New(Config{Callbacks: sink.Callbacks{Acked: func(sink.Delivery) {}}})
 	require.ErrorContains(t, err, "no broker")
 	var fe *fault.Error
 	require.True(t, errors.As(err, &fe))

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
-	"go.uber.org/zap"
 )
 
 // control is the state of the goroutine that asks: for a producer id, for metadata, for topic limits. It uses a

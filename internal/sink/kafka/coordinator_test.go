@@ -5,10 +5,11 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 // TestALoadingCoordinatorIsKept: brokers say so too while they still verify a transaction (KIP-890). It is the right

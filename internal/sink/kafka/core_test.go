@@ -16,7 +16,10 @@ import (
 // orders.
 func still(t *testing.T, change ...func(*Config)) *Producer {
 	t.Helper()
-	cfg := Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(sink.Delivery) {}}
+	cfg := Config{
+		Cluster:   wire.Cluster{Brokers: []string{"127.0.0.1:1"}},
+		Callbacks: sink.Callbacks{Acked: func(sink.Delivery) {}},
+	}
 	cfg.pace = defaultPace()
 	cfg.pace.backoffMin, cfg.pace.backoffMax, cfg.pace.slow = time.Second, time.Minute, 10*time.Hour
 	for _, f := range change {

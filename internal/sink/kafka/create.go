@@ -6,10 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 // creation is the state of the creation of a missing topic.
@@ -104,7 +105,8 @@ func (p *Producer) created(t *topic, answer *createtopics.ResponseTopic) {
 	case wire.TopicAlreadyExists: // another program was quicker, or the broker that we asked for metadata is behind
 	default:
 		r := p.cfg.CreationRefused(t.name, s, answer)
-		if answer.ErrorCode == wire.InvalidTopic && p.refuseName(t, strings.TrimSuffix(r.Sentence, ".")) {
+		if answer.ErrorCode == wire.InvalidTopic {
+			p.refuseName(t, strings.TrimSuffix(r.Sentence, "."))
 			c.at = later(p.cfg.pace.slowly())
 			return
 		}

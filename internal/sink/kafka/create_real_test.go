@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/check"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // TestRealCreateTopics: partitions and configuration arrive as asked for, and a real controller's refusals are
@@ -77,13 +78,15 @@ func TestRealCreateTopics(t *testing.T) {
 // TestRealCollidingName: a real controller refuses a name that differs from another topic's in "." and "_" only.
 func TestRealCollidingName(t *testing.T) {
 	c := realKafka(t, "x.y", 1)
-	asked := make(chan sink.Refusal, 1)
-	r := newRigAt(t, c.Addrs(), creating, func(cfg *Config) {
-		cfg.Refused = func(q sink.Refusal) sink.Resolution { asked <- q; return sink.Resolution{Action: sink.Drop} }
-	})
+	r := newRigAt(t, c.Addrs(), creating)
+	var asked []sink.RefusedError
+	r.policy = func(_ *router.Record, err *sink.RefusedError) *router.Record {
+		asked = append(asked, *err)
+		return drop
+	}
 	r.produce("x_y", "k")
-	r.Flush()
-	require.Equal(t, sink.IllegalTopic, (<-asked).Reason)
 	r.drain()
+	require.Len(t, asked, 1)
+	require.Equal(t, sink.IllegalTopic, asked[0].Reason)
 	require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, testPatience, time.Millisecond)
 }

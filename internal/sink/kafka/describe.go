@@ -1,13 +1,15 @@
 package kafka
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 // describedFor is how long the limits of a topic are taken for true. An operator may change them meanwhile, a shorter
@@ -55,7 +57,7 @@ func (p *Producer) describe(w *wire.Conn, answer *metadata.Response) (map[string
 		return nil, err
 	}
 	limits := map[string]int{}
-	known := map[string]shifts{}
+	known, settings := map[string]shifts{}, map[string]string{}
 	for _, r := range res.(*describeconfigs.Response).Resources {
 		if r.ErrorCode != 0 {
 			continue
@@ -64,7 +66,7 @@ func (p *Producer) describe(w *wire.Conn, answer *metadata.Response) (map[string
 		for _, entry := range r.ConfigEntries {
 			config[entry.ConfigName] = entry.ConfigValue
 		}
-		known[r.ResourceName] = shiftsOf(config)
+		known[r.ResourceName], settings[r.ResourceName] = shiftsOf(config), fmt.Sprint(config)
 		if n, err := strconv.Atoi(config[wire.MaxMessageBytes]); err == nil {
 			limits[r.ResourceName] = n
 		}
@@ -72,7 +74,7 @@ func (p *Producer) describe(w *wire.Conn, answer *metadata.Response) (map[string
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, t := range topics {
-		t.max, t.describedAt = limits[t.name], time.Now()
+		t.max, t.settings, t.describedAt = limits[t.name], settings[t.name], time.Now()
 		if s, ok := known[t.name]; ok {
 			t.shifts, t.describeAt = s, now.Add(describedFor)
 		} else {

@@ -94,7 +94,7 @@ func TestFitsByALimitOfLate(t *testing.T) {
 		"too large by an old limit": {-1, slow, false, true}, "no limit": {-1 << 20, 0, false, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := still(t, holdAll, func(cfg *Config) { cfg.pace.slow = slow })
+			p := still(t, func(cfg *Config) { cfg.pace.slow = slow })
 			topic := p.topic("t")
 			alone, err := p.cfg.sizeAlone(rec)
 			require.NoError(t, err)

@@ -52,6 +52,7 @@ func quickPace() pace {
 		moveGrace:   50 * time.Millisecond,
 		verifying:   200 * time.Millisecond,
 		slowAnswer:  2 * time.Second, // a busy machine is not a broker in trouble
+		refused:     time.Second,
 	}
 }
 
@@ -80,6 +81,7 @@ type rig struct {
 	sent   map[string][]string // by topic: values in order of Produce
 	given  []given             // to be produced again, if the session ends
 	loses  bool                // the test deletes what was acknowledged
+	policy policy              // about records that are refused; nil: there are none
 }
 
 func newRig(t testing.TB, c *kfake.Cluster, change ...func(*Config)) *rig {
@@ -99,9 +101,9 @@ func newRigAt(t testing.TB, brokers []string, change ...func(*Config)) *rig {
 		Cluster: wire.Cluster{
 			Brokers: brokers, RequestTimeout: 20 * time.Second, DialTimeout: 10 * time.Second, Dial: dial,
 		},
-		Acked:  r.onAck,
-		Logger: zap.NewNop(),
-		pace:   quickPace(),
+		Callbacks: sink.Callbacks{Acked: r.onAck},
+		Logger:    zap.NewNop(),
+		pace:      quickPace(),
 
 		stageFrom: 1, // what the stage does not take goes straight to its batch all the same
 	}
@@ -188,6 +190,44 @@ func (r *rig) drain() {
 	}
 }
 
+// policy is a reader's policy about a record that is refused: the record to be produced instead; drop, to leave it out;
+// nil, to wait.
+type policy func(rec *router.Record, err *sink.RefusedError) (instead *router.Record)
+
+// drop is the answer of a policy.
+var drop = &router.Record{}
+
+// waits is a policy.
+func waits(*router.Record, *sink.RefusedError) *router.Record { return nil }
+
+// offer produces a record, or its replacement by the policy.
+func (r *rig) offer(ctx context.Context, rec *router.Record, ticket uint64) error {
+	own := rec
+	for {
+		err := r.ProduceAt(ctx, rec, ticket, at(ticket))
+		var refused *sink.RefusedError
+		if !errors.As(err, &refused) || r.policy == nil {
+			return err
+		}
+		switch instead := r.policy(rec, refused); instead {
+		case drop:
+			r.mu.Lock()
+			r.acked[ticket]++
+			r.bytes += int64(rec.Size())
+			r.mu.Unlock()
+			return nil
+		case nil:
+			time.Sleep(quickPace().slow / 2) //waits:ok the reader looks again, in virtual time
+		default:
+			r.mu.Lock()
+			r.bytes += int64(rec.Size() - instead.Size())
+			r.mu.Unlock()
+			instead.Tag = own.Tag
+			rec = instead
+		}
+	}
+}
+
 // given is a record that was produced.
 type given struct {
 	rec    router.Record
@@ -198,7 +238,7 @@ type given struct {
 // give produces the record, and once more with everything that is not acknowledged where the session ends.
 func (r *rig) give(ctx context.Context, rec *router.Record) error {
 	r.given = append(r.given, given{rec: *rec, ticket: r.ticket})
-	err := r.ProduceAt(ctx, rec, r.ticket, at(r.ticket))
+	err := r.offer(ctx, rec, r.ticket)
 	switch {
 	case errors.Is(err, sink.ErrSessionOver):
 		r.readAgain()
@@ -243,7 +283,7 @@ func (r *rig) readAgain() {
 			if known {
 				continue
 			}
-			if err := r.ProduceAt(ctx, &g.rec, g.ticket, at(g.ticket)); err != nil {
+			if err := r.offer(ctx, &g.rec, g.ticket); err != nil {
 				return err
 			}
 			r.mu.Lock()

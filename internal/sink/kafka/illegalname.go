@@ -10,8 +10,7 @@ import (
 )
 
 // A topic may not be created under a name that differs from another topic's in "." and "_" only: the names of their
-// metrics would be the same (Topic.hasCollision). Nothing that is waited for changes that, so the record is for
-// Config.Refused.
+// metrics would be the same (Topic.hasCollision). Nothing that is waited for changes that, so the record is refused.
 
 // illegalName is why a record of a topic that cannot be created is not sent.
 var illegalName = wire.Verdict{Code: -6, Name: "ILLEGAL_NAME", Action: wire.Rewind, Trouble: sink.Rejected}
@@ -22,16 +21,12 @@ type refusedName struct {
 	at  time.Time
 }
 
-// refuseName takes the brokers' refusal of the topic's name, and reports false where records wait for whatever comes.
-func (p *Producer) refuseName(t *topic, why string) bool {
-	if p.cfg.Refused == nil {
-		return false
-	}
+// refuseName takes the brokers' refusal of the topic's name.
+func (p *Producer) refuseName(t *topic, why string) {
 	t.refusedName = refusedName{why, time.Now()}
 	t.trouble.resolve(&p.troubles) // the record has it from here on
 	p.placeAll(t)
 	p.announce()
-	return true
 }
 
 // nameRefused returns a RefusedError for a record of a topic whose name was refused lately. The other topic may have

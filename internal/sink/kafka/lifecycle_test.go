@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,36 +158,12 @@ func TestABrokerThatLeavesWhileItHangs(t *testing.T) {
 	})
 }
 
-func TestPartitionThatDoesNotExist(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, kfake.SeedTopics(2, "t"))
-		r := newRig(t, c)
-		done := make(chan error)
-		go func() {
-			done <- r.Produce(context.Background(), &router.Record{Topic: "t", Partition: 2, Value: []byte("k:1")}, 1)
-		}()
-		require.Eventually(t, func() bool {
-			ts := r.Trouble()
-			return len(ts) == 1 && ts[0].Kind == sink.TopicMissing &&
-				slices.Equal(ts[0].Commands,
-					[]string{"kafka-topics.sh --bootstrap-server " + r.cfg.Brokers[0] +
-						" --alter --topic t --partitions 3"})
-		}, testPatience, time.Millisecond)
-		addPartitions(t, c, "t", 3)
-		require.NoError(t, <-done)
-		r.drain()
-		require.Empty(t, r.Trouble())
-	})
-}
-
-// TestPartitionThatDoesNotExistIsRefused: with policies, the caller decides; other records go on, and the record is
-// taken when its partition exists.
+// TestPartitionThatDoesNotExistIsRefused: the caller decides; other records go on, and the record is taken when its
+// partition exists.
 func TestPartitionThatDoesNotExistIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, kfake.SeedTopics(2, "t", "u"))
-		r := newRig(t, c, func(cfg *Config) {
-			cfg.Refused = func(sink.Refusal) sink.Resolution { return sink.Resolution{} }
-		})
+		r := newRig(t, c)
 		r.produce("t", "k") // where the topic is not known yet, the record is taken
 		r.drain()
 		stray := &router.Record{Topic: "t", Partition: 2, Value: []byte("k:1")}
@@ -288,7 +263,10 @@ func TestMetrics(t *testing.T) {
 
 // TestAllocations: nothing per record in the steady state.
 func TestAllocations(t *testing.T) {
-	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(sink.Delivery) {}})
+	p, err := New(Config{
+		Cluster:   wire.Cluster{Brokers: []string{"127.0.0.1:1"}},
+		Callbacks: sink.Callbacks{Acked: func(sink.Delivery) {}},
+	})
 	require.NoError(t, err)
 	top := p.topic("t")
 	top.adopt(3)

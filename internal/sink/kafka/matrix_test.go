@@ -106,7 +106,7 @@ func TestMatrixProduce(t *testing.T) {
 func matrixRig(t *testing.T, change ...func(*Config)) *rig {
 	d := newFaultDial()
 	r := onePartition(t, append(change, func(cfg *Config) { cfg.Dial = d.dial })...).start()
-	r.dial = d
+	r.dial, r.policy = d, waits
 	r.fill(1)
 	r.drain()
 	return r

@@ -6,10 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 // namesToAsk returns the topics that wait for an answer, and all topics when something has happened to a broker or
@@ -189,10 +190,8 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 		return
 	}
 	t.creation, t.refusedName, t.seenAt, t.absent = creation{}, refusedName{}, time.Now(), false
-	t.forgetDecisions(t.seenAt)
-	if t.wanted < len(answer.Partitions) {
-		t.trouble.resolve(&p.troubles)
-	}
+	t.forgetRefusals(t.seenAt)
+	t.trouble.resolve(&p.troubles)
 
 	switch n := len(answer.Partitions); {
 	case len(t.partitions) == 0:

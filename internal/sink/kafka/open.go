@@ -5,7 +5,7 @@ import "github.com/cdc-outbox/cdc-outbox/internal/sink"
 // Open returns the function by which a source of rows opens its producer.
 func Open(cfg Config) sink.Open {
 	return func(c sink.Callbacks) (sink.Producer, error) {
-		cfg.Acked, cfg.Refused, cfg.Ended = c.Acked, c.Refused, c.Ended
+		cfg.Callbacks = c
 		p, err := New(cfg)
 		if err != nil {
 			return nil, err // not a nil pointer in an interface

@@ -172,7 +172,8 @@ func TestKeep(t *testing.T) {
 // still answering with the new epoch. Cost: the only instance stops and begins again.
 func TestOwnedJudgesNoEpochWhileAsking(t *testing.T) {
 	cfg := Config{
-		Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(sink.Delivery) {}, Owned: true,
+		Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Owned: true,
+		Callbacks: sink.Callbacks{Acked: func(sink.Delivery) {}},
 	}
 	p, err := New(cfg)
 	require.NoError(t, err)
@@ -419,32 +420,6 @@ func TestBeginIsGivenUp(t *testing.T) {
 		r.Producer.mu.Unlock()
 		r.begin()
 		r.produce("a", "k")
-		r.check()
-	})
-}
-
-// A question about a refused record is still open when the record is given up.
-func TestAbandonWithARefusedRecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, kfake.SeedTopics(1, "a"))
-		asked, wait := make(chan struct{}), make(chan struct{})
-		var once sync.Once
-		r := newRig(t, c, owned, func(cfg *Config) {
-			cfg.Refused = func(sink.Refusal) sink.Resolution {
-				once.Do(func() { close(asked) })
-				<-wait
-				return sink.Resolution{Action: sink.Drop}
-			}
-		}).start()
-		c.Fault(produceFault(wire.MessageTooLarge, func() bool { return true }))
-		r.produce("a", "k")
-		r.Flush()
-		<-asked
-		require.Equal(t, 1, r.Abandon().Records)
-		close(wait)
-		r.begin()
-		r.ticket, r.sent, r.given = 0, map[string][]string{}, nil
-		r.produce("a", "l")
 		r.check()
 	})
 }

@@ -53,7 +53,6 @@ type partition struct {
 	before, next *partition   // nil at the ends
 	registered   *transaction // the last one that Kafka knows to hold this partition
 	entered      *transaction // the last one of which Kafka acknowledged a batch of this partition
-	refused      *refused     // a decision about the head of the queue is awaited; nil for none
 	unanswered   int          // batches in requests that have neither an answer nor a closed connection
 	attempt      int          // failures since the last acknowledgement
 	identity     identity     // that the sequence belongs to
@@ -80,7 +79,7 @@ func (part *partition) object() string {
 
 // sendable reports whether a batch could go out now, as far as the partition is concerned.
 func (part *partition) sendable() bool {
-	if part.broker == nil || part.waiting || part.refused != nil || part.pending == 0 {
+	if part.broker == nil || part.waiting || part.pending == 0 {
 		return false
 	}
 	if t := part.head().tx; t != nil && t != part.registered {

@@ -47,10 +47,6 @@ type Producer struct {
 	generation uint64 // of requests: Abandon begins a new one, and the answers to older requests mean nothing
 	waiting    map[*partition]struct{}
 
-	refusals  []*partition  // whose refused record is not decided and not asked about yet
-	asks      chan struct{} // capacity 1: refusals is not empty
-	leavesOut string        // the object of a decision that ends the session, after others that are due; empty for none
-
 	completed []*batch // acknowledged, for deliver
 	spare     []*batch
 
@@ -83,7 +79,7 @@ func New(cfg Config) (*Producer, error) {
 		return nil, err
 	}
 	if cfg.Acked == nil {
-		panic("kafka: Config.Acked is nil")
+		panic("kafka: no callback for acknowledgements")
 	}
 	m := newMetrics(cfg.Registerer)
 	if cfg.Transactions != nil {
@@ -105,7 +101,6 @@ func New(cfg Config) (*Producer, error) {
 		tx:       newTransactions(cfg.Transactions, own),
 		clock:    make(chan struct{}, 1),
 		acks:     make(chan struct{}, 1),
-		asks:     make(chan struct{}, 1),
 		stopped:  make(chan struct{}),
 	}
 	p.mu.p = p
@@ -134,9 +129,6 @@ func (p *Producer) Run(ctx context.Context) error {
 	if p.own != nil {
 		p.wg.Go(func() { p.runOwner(ctx) })
 	}
-	if p.cfg.Refused != nil {
-		p.wg.Go(func() { p.runRefusals(ctx) })
-	}
 
 	<-ctx.Done()
 	p.wg.Wait()
@@ -156,9 +148,8 @@ func (p *Producer) Run(ctx context.Context) error {
 //
 // It does not wait for a topic that was not met before, see awaitingmetadata.go. It blocks while partitions are being
 // added to the topic, or the limit that the record exceeds has to be asked for; ctx ends that wait and its error is
-// returned. Where Config.Refused is set, a record that the topic cannot take returns a *RefusedError, with nothing
-// taken. The ticket comes back in a Delivery. Memory is bounded by the caller, who stops calling Produce when too much
-// is unacknowledged.
+// returned. A record that the topic cannot take returns a *RefusedError, with nothing taken. The ticket comes back in a
+// Delivery. Memory is bounded by the caller, who stops calling Produce when too much is unacknowledged.
 func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint64) error {
 	return p.ProduceAt(ctx, rec, ticket, sink.Position{})
 }
@@ -182,14 +173,14 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 		return nil
 	}
 	p.flushStage()
-	if decided, err := p.produceDecided(ctx, t, taken{rec, size, ticket, pos}); decided {
+	if err := p.refusedBefore(ctx, t, rec); err != nil {
 		return err
 	}
 	part, err := p.partitionFor(ctx, t, rec)
 	if err != nil {
 		return err
 	}
-	if p.cfg.Refused != nil && t.tight(rec, size) {
+	if t.tight(rec, size) {
 		if err := p.fits(ctx, t, rec); err != nil {
 			return err
 		}

@@ -115,8 +115,8 @@ func BenchmarkClients(b *testing.B) {
 	b.Run("producer", func(b *testing.B) {
 		var bytes atomic.Int64
 		p, err := New(Config{
-			Cluster: wire.Cluster{Brokers: c.Addrs()},
-			Acked:   func(d sink.Delivery) { bytes.Add(-d.Bytes) },
+			Cluster:   wire.Cluster{Brokers: c.Addrs()},
+			Callbacks: sink.Callbacks{Acked: func(d sink.Delivery) { bytes.Add(-d.Bytes) }},
 		})
 		require.NoError(b, err)
 		ctx, stop := context.WithCancel(context.Background())

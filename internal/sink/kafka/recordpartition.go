@@ -90,12 +90,8 @@ func (p *Producer) awaitPartition(ctx context.Context, t *topic, rec *router.Rec
 }
 
 // refusePartition returns a RefusedError for a record that names a partition that the topic does not have, by an answer
-// of lately: partitions may have been added. Where policies for records are not set, the record waits.
+// of lately: partitions may have been added.
 func (p *Producer) refusePartition(t *topic, rec *router.Record) error {
-	if p.cfg.Refused == nil {
-		p.reportNoPartition(t, rec.Partition)
-		return nil
-	}
 	if time.Since(t.seenAt) < p.cfg.pace.slow {
 		return &sink.RefusedError{
 			Topic: t.name, Reason: sink.NoPartition, Partition: rec.Partition, Partitions: len(t.partitions),

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -33,7 +34,7 @@ func (p *Producer) fits(ctx context.Context, t *topic, rec *router.Record) error
 		if time.Since(t.describedAt) < p.cfg.pace.slow {
 			return &sink.RefusedError{
 				Topic: t.name, Bytes: size, Limit: t.max, Reason: sink.TooLarge,
-				Commands: []string{p.cfg.RaiseLimit(t.name, size)},
+				Remedy: fault.Do("", p.cfg.RaiseLimit(t.name, size)),
 			}
 		}
 		p.flush()

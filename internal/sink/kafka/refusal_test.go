@@ -9,26 +9,29 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 func limit(t testing.TB, c *kfake.Cluster, topic, bytes string) {
 	t.Helper()
+	alter(t, c, topic, wire.MaxMessageBytes, bytes)
+}
+
+func alter(t testing.TB, c *kfake.Cluster, topic, name, value string) {
+	t.Helper()
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
 	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, topic
 	res.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{
-		Name:  "max.message.bytes",
-		Value: kmsg.StringPtr(bytes),
+		Name:  name,
+		Value: kmsg.StringPtr(value),
 	}}
 	req.Resources = append(req.Resources, res)
 	_, err := req.RequestWith(context.Background(), adminClient(t, c))
 	require.NoError(t, err)
-}
-
-func holdAll(cfg *Config) {
-	cfg.Refused = func(sink.Refusal) sink.Resolution { return sink.Resolution{} }
 }
 
 // noise does not compress.
@@ -53,7 +56,7 @@ func TestRefusedEarly(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t)
 				require.NoError(t, c.CreateTopic("t", 1, map[string]string{"max.message.bytes": "2000"}))
-				r := newRig(t, c, holdAll, func(cfg *Config) { cfg.Compression = compression })
+				r := newRig(t, c, func(cfg *Config) { cfg.Compression = compression })
 				r.warm()
 				produce := func(value []byte) error {
 					return r.Produce(context.Background(), &router.Record{
@@ -69,10 +72,9 @@ func TestRefusedEarly(t *testing.T) {
 				var refused *sink.RefusedError
 				require.ErrorAs(t, produce(append(fitting, 0)), &refused)
 				require.Equal(t, sink.RefusedError{
-					Topic: "t", Bytes: 2001, Limit: 2000, Reason: sink.TooLarge, Commands: []string{
+					Topic: "t", Bytes: 2001, Limit: 2000, Reason: sink.TooLarge, Remedy: fault.Do("",
 						r.cfg.Command("kafka-configs",
-							"--alter --entity-type topics --entity-name t --add-config max.message.bytes=2251"),
-					},
+							"--alter --entity-type topics --entity-name t --add-config max.message.bytes=2251")),
 				}, *refused)
 
 				require.NoError(t, produce(fitting))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,9 +95,9 @@ func poison(c *kfake.Cluster, topic string, code int16) *kfake.FaultHandle {
 func TestRefused(t *testing.T) {
 	for mode, change := range modes {
 		for _, code := range []int16{wire.MessageTooLarge, 18, 87, 32} {
-			for _, action := range []sink.Action{sink.Hold, sink.Drop, sink.Replace} {
+			for _, action := range []string{"waited for", "dropped", "replaced"} {
 				for _, bad := range [][]int{{1}, {20}, {60}, {3, 4, 30, 59}} {
-					t.Run(fmt.Sprintf("%s %s %d at %d", mode, wire.VerdictOf(code).Name, action, bad),
+					t.Run(fmt.Sprintf("%s %s %s at %d", mode, wire.VerdictOf(code).Name, action, bad),
 						func(t *testing.T) {
 							t.Parallel()
 							synctest.Test(t, func(t *testing.T) {
@@ -111,26 +110,26 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func testRefused(t *testing.T, mode func(*Config), code int16, action sink.Action, bad []int) {
+func testRefused(t *testing.T, mode func(*Config), code int16, action string, bad []int) {
 	c := newCluster(t, kfake.SeedTopics(1, "t", "dead"))
 	fault := poison(c, "t", code)
-	var mu sync.Mutex
-	var asked []sink.Refusal
 	r := newRig(t, c, mode, func(cfg *Config) {
 		cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.KeepTimestamps = 600, 200, true
-		cfg.Refused = func(q sink.Refusal) sink.Resolution {
-			mu.Lock()
-			defer mu.Unlock()
-			asked = append(asked, q)
-			if action == sink.Hold && len(asked) == 2 {
-				fault.Remove()
-			}
-			return sink.Resolution{Action: action, Record: &router.Record{
-				Topic: "dead", Partition: -1, Key: q.Key,
-				Value: append([]byte("dead "), q.Value...),
-			}}
-		}
 	}).start()
+	asked := map[string]sink.RefusedError{} // by value
+	r.policy = func(rec *router.Record, err *sink.RefusedError) *router.Record {
+		asked[string(rec.Value)] = *err
+		switch action {
+		case "dropped":
+			return drop
+		case "replaced":
+			value := append([]byte("dead "), rec.Value...)
+			return &router.Record{Topic: "dead", Partition: -1, Key: rec.Key, Value: value}
+		}
+		fault.Remove()
+		alter(t, c, "t", "retention.ms", fmt.Sprint(time.Hour.Milliseconds())) // whatever it is that makes it take them
+		return nil
+	}
 	r.put("t", []byte("first"))
 	r.drain()
 	window := r.bytes
@@ -144,9 +143,9 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action sink.Actio
 		}
 		window += r.put("t", []byte(value))
 		switch {
-		case value[0] == 'g' || action == sink.Hold:
+		case value[0] == 'g' || action == "waited for":
 			want = append(want, value)
-		case action == sink.Replace:
+		case action == "replaced":
 			dead = append(dead, "dead "+value)
 		}
 	}
@@ -163,28 +162,26 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action sink.Actio
 	require.Empty(t, r.Trouble())
 
 	sessions := testutil.ToFloat64(r.metrics.epochBumps)
-	if action == sink.Hold {
-		require.Zero(t, sessions)
+	if action == "waited for" {
+		require.EqualValues(t, 1, sessions)
 	} else {
-		require.EqualValues(t, len(bad), sessions, "one ends at each record that is left out")
+		require.EqualValues(t, len(bad), sessions, "one ends at each record")
 	}
 
-	mu.Lock()
-	defer mu.Unlock()
-	q := asked[0]
-	require.Equal(t, sink.Refusal{
-		Ticket: uint64(bad[0] + 2), Topic: "t", Key: []byte("k"), Value: fmt.Appendf(nil, "bad %02d", bad[0]),
-		Timestamp: 1700000000000,
-		Headers:   []router.Header{{Key: "id", Value: fmt.Append(nil, bad[0]+2)}, {Key: "none"}},
-		Words:     wire.VerdictOf(code).Name, Bytes: q.Bytes, Limit: q.Limit, Reason: map[bool]string{
-			true:  sink.TooLarge,
-			false: sink.InvalidRecord,
-		}[code == wire.MessageTooLarge || code == 18],
-	}, q)
-	require.Equal(t, q.Reason == sink.TooLarge, q.Limit > 0)
-	require.Equal(t, q.Reason == sink.TooLarge, q.Bytes > 0)
-	if action != sink.Hold {
+	if action != "waited for" {
 		require.Len(t, asked, len(bad))
+	}
+	for _, q := range asked {
+		if code == wire.MessageTooLarge || code == 18 {
+			require.Equal(t, sink.TooLarge, q.Reason)
+			require.Positive(t, q.Bytes)
+			require.Positive(t, q.Limit)
+			require.NotEmpty(t, q.Remedy.Commands)
+			continue
+		}
+		require.Equal(t, sink.InvalidRecord, q.Reason)
+		require.Contains(t, q.Sentence, wire.VerdictOf(code).Name)
+		require.NotEmpty(t, q.Remedy.Next)
 	}
 }
 
@@ -199,16 +196,13 @@ func TestRefusedLimit(t *testing.T) {
 					c := newCluster(t, kfake.SeedTopics(1, "t", "dead"))
 					r := newRig(t, c, change, func(cfg *Config) {
 						cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.Compression = 20_000, 20_000, compression
-						cfg.Refused = func(q sink.Refusal) sink.Resolution {
-							assert.Equal(t, 10_000, q.Limit)
-							assert.Greater(t, q.Bytes, q.Limit)
-							assert.Equal(t, noise(30_000), q.Value)
-							return sink.Resolution{Action: sink.Replace, Record: &router.Record{
-								Topic: "dead", Key: q.Key,
-								Value: []byte("too large"),
-							}}
-						}
 					}).start()
+					r.policy = func(rec *router.Record, err *sink.RefusedError) *router.Record {
+						assert.Equal(t, 10_000, err.Limit)
+						assert.Greater(t, err.Bytes, err.Limit)
+						assert.Equal(t, noise(30_000), rec.Value)
+						return &router.Record{Topic: "dead", Key: rec.Key, Value: []byte("too large")}
+					}
 					r.put("t", []byte("first"))
 					r.drain()
 					limit(t, c, "t", "10000")
@@ -249,13 +243,10 @@ func TestRefusedReplacementWaits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, kfake.SeedTopics(1, "t", "other"))
 				poison(c, "t", 87)
-				r := newRig(t, c, change, func(cfg *Config) {
-					cfg.Refused = func(q sink.Refusal) sink.Resolution {
-						return sink.Resolution{
-							Action: sink.Replace, Record: &router.Record{Topic: "dead", Partition: -1, Value: q.Value},
-						}
-					}
-				}).start()
+				r := newRig(t, c, change).start()
+				r.policy = func(rec *router.Record, _ *sink.RefusedError) *router.Record {
+					return &router.Record{Topic: "dead", Partition: -1, Value: rec.Value}
+				}
 				for _, v := range []string{"a", "bad", "b"} {
 					r.put("t", []byte(v))
 				}
@@ -293,16 +284,13 @@ func TestRefusedTwice(t *testing.T) {
 				c := newCluster(t, kfake.SeedTopics(1, "t", "dead"))
 				poison(c, "t", 87)
 				poison(c, "dead", 87)
-				r := newRig(t, c, change, func(cfg *Config) {
-					cfg.Refused = func(q sink.Refusal) sink.Resolution {
-						if q.Topic == "dead" {
-							return sink.Resolution{Action: sink.Drop}
-						}
-						return sink.Resolution{
-							Action: sink.Replace, Record: &router.Record{Topic: "dead", Partition: -1, Value: q.Value},
-						}
+				r := newRig(t, c, change).start()
+				r.policy = func(rec *router.Record, _ *sink.RefusedError) *router.Record {
+					if rec.Topic == "dead" {
+						return drop
 					}
-				}).start()
+					return &router.Record{Topic: "dead", Partition: -1, Value: rec.Value}
+				}
 				window := r.put("t", []byte("a")) + r.put("t", []byte("bad")) + r.put("t", []byte("b"))
 				r.whole()
 				r.drain()
@@ -325,13 +313,10 @@ func TestRefusedInPlace(t *testing.T) {
 				poison(c, "t", 87)
 				r := newRig(t, c, change, func(cfg *Config) {
 					cfg.MaxBatchBytes, cfg.MaxRequestBytes = 300, 200
-					cfg.Refused = func(sink.Refusal) sink.Resolution {
-						return sink.Resolution{
-							Action: sink.Replace,
-							Record: &router.Record{Topic: "t", Partition: -1, Value: []byte("mended")},
-						}
-					}
 				}).start()
+				r.policy = func(*router.Record, *sink.RefusedError) *router.Record {
+					return &router.Record{Topic: "t", Partition: -1, Value: []byte("mended")}
+				}
 				r.put("t", []byte("first"))
 				r.drain()
 				want := []string{"first"}
@@ -354,54 +339,4 @@ func TestRefusedInPlace(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestRefusedAlone: a transaction of nothing but a dropped record still commits its position.
-func TestRefusedAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, kfake.SeedTopics(1, "t"))
-		poison(c, "t", 87)
-		r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) {
-			cfg.Refused = func(sink.Refusal) sink.Resolution { return sink.Resolution{Action: sink.Drop} }
-		}).start()
-		r.put("t", []byte("bad"))
-		r.whole()
-		r.drain()
-		r.stop()
-		<-r.stopped
-		second := newRig(t, c, exactlyOnce("second"))
-		s, found := second.begin()
-		require.True(t, found)
-		require.EqualValues(t, 1, s.Commit)
-	})
-}
-
-// TestRefusedAndStopped: who stops while the question is open hears nothing of the record, and Run waits for the
-// answer.
-func TestRefusedAndStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, kfake.SeedTopics(1, "t"))
-		poison(c, "t", 87)
-		asked, answer := make(chan struct{}), make(chan struct{})
-		r := newRig(t, c, func(cfg *Config) {
-			cfg.Refused = func(sink.Refusal) sink.Resolution {
-				close(asked)
-				<-answer
-				return sink.Resolution{Action: sink.Drop}
-			}
-		})
-		r.put("t", []byte("bad"))
-		r.whole()
-		<-asked
-		require.Len(t, r.Trouble(), 1)
-		r.stop()
-		select {
-		case <-r.ended:
-			t.Fatal("Run ended before the answer")
-		case <-time.After(20 * time.Millisecond):
-		}
-		close(answer)
-		require.NoError(t, <-r.ended)
-		require.Empty(t, r.acked)
-	})
 }

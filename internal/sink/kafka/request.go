@@ -9,8 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 // request is one Produce request: at most one batch per partition.

@@ -3,8 +3,9 @@ package kafka
 import (
 	"testing"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 // TestAnswersInAnyOrder: each batch gets its own answer, and one that has none is missed, whatever is there twice.

@@ -125,7 +125,6 @@ func TestPartitionSends(t *testing.T) {
 		"as it is":        {func(*partition) {}, true},
 		"no leader":       {func(part *partition) { part.broker = nil }, false},
 		"waiting":         {func(part *partition) { part.waiting = true }, false},
-		"refused":         {func(part *partition) { part.refused = &refused{} }, false},
 		"nothing pending": {func(part *partition) { part.pending = 0 }, false},
 		"its transaction": {func(part *partition) { part.queued[0].tx, part.registered = live, live }, true},
 		"a later one":     {func(part *partition) { part.queued[0].tx, part.registered = later, live }, false},

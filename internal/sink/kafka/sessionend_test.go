@@ -84,14 +84,13 @@ func TestForgetsTheSession(t *testing.T) {
 		if p.own != nil {
 			p.own.plain = test.plain
 		}
-		p.id, p.ended, p.leavesOut = test.id, sink.ErrSessionOver, "t"
+		p.id, p.ended = test.id, sink.ErrSessionOver
 		if p.tx != nil {
 			p.tx.live.opened = time.Now()
 		}
 		p.forget()
 		require.Equal(t, test.want, p.id, name)
 		require.NoError(t, p.ended, name)
-		require.Empty(t, p.leavesOut, name)
 		require.Equal(t, test.want == noIdentity && !p.own.fences(), poked(p.control.wake), name)
 		aborted := testutil.ToFloat64(p.metrics.transactions.WithLabelValues("aborted"))
 		require.Equal(t, p.tx != nil, aborted == 1, name)

@@ -63,8 +63,8 @@ type staged struct {
 // window of timestamps, which the first record of a batch moves on.
 func (p *Producer) stages(t *topic, rec *router.Record, size int) bool {
 	return p.inUse.Load() >= p.cfg.stageFrom && t.ready() && rec.Partition < 0 && rec.Key != nil && rec.Tag == nil &&
-		t.times.keeps(rec.Timestamp) && size <= largestStaged && t.decided == nil &&
-		(p.cfg.Refused == nil || !t.tight(rec, size))
+		t.times.keeps(rec.Timestamp) && size <= largestStaged && t.refused == nil &&
+		!t.tight(rec, size)
 }
 
 // toStage takes the record into the stage.

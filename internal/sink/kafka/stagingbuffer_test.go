@@ -82,8 +82,8 @@ func TestNotStaged(t *testing.T) {
 	rec := router.Record{Topic: "t", Partition: -1, Key: []byte("key"), Timestamp: now}
 	for name, unready := range map[string]func(){
 		"stale": func() { topic.stale = true }, "grows": func() { topic.stale, topic.more = false, 2 },
-		"decided": func() { topic.more, topic.decided = 0, &decisions{} },
-		"unknown": func() { topic.decided, topic.partitions = nil, nil },
+		"refused": func() { topic.more, topic.refused = 0, &refusals{} },
+		"unknown": func() { topic.refused, topic.partitions = nil, nil },
 	} {
 		*topic = *p.topic("t")
 		unready()

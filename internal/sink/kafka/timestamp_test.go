@@ -249,12 +249,7 @@ func TestRefusedTimestamps(t *testing.T) {
 					Err:  &kerr.Error{Code: wire.InvalidTimestamp, Message: "INVALID_TIMESTAMP"},
 					When: func(kmsg.Request) bool { times.Store(time.Now(), true); return true },
 				})
-				r := newRig(t, c, change, func(cfg *Config) {
-					cfg.Refused = func(sink.Refusal) sink.Resolution {
-						t.Error("asked about a row that is not to blame")
-						return sink.Resolution{}
-					}
-				}).start()
+				r := newRig(t, c, change).start() // a refused row would fail it
 				said := []int64{1600000000000, 1600000000001}
 				r.timed(said...)
 				r.whole()
@@ -279,43 +274,28 @@ func TestRefusedTimestampOfAPreset(t *testing.T) {
 		})
 		r := newRig(t, c, func(cfg *Config) {
 			cfg.KeepTimestamps, cfg.TimestampColumn = true, "happened_at"
-			cfg.Refused = func(sink.Refusal) sink.Resolution { return sink.Resolution{Action: sink.Hold} }
 		})
-		r.timed(1600000000000)
-		r.Flush()
-		require.Eventually(t, func() bool { return len(r.Trouble()) > 0 }, testPatience, testTick)
-		got := r.Trouble()[0]
+		var got sink.RefusedError
+		r.policy = func(_ *router.Record, err *sink.RefusedError) *router.Record {
+			got = *err
+			return drop
+		}
+		r.ticket++
+		require.NoError(t, r.give(t.Context(), &router.Record{Topic: "t", Partition: -1, Timestamp: 1600000000000}))
+		r.drain()
 		require.Contains(t, got.Sentence, `"happened_at"`)
 		require.Contains(t, got.Sentence, "2020-09-13T12:26:40Z")
-		require.Contains(t, got.Remedy, "message.timestamp.after.max.ms")
-		require.Contains(t, strings.Join(got.Commands, " "), "message.timestamp.type=LogAppendTime")
-	})
-}
-
-// TestARefusalHasTheRowsTimestamp: a dead letter is of the row, not of the record that was tried.
-func TestARefusalHasTheRowsTimestamp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := clocked(t, nil)
-		c.Fault(kfake.Fault{
-			Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Count: 1,
-			Err: &kerr.Error{Code: 87, Message: "INVALID_RECORD"},
-		})
-		asked := make(chan sink.Refusal, 1)
-		r := newRig(t, c, func(cfg *Config) {
-			cfg.Refused = func(q sink.Refusal) sink.Resolution { asked <- q; return sink.Resolution{Action: sink.Drop} }
-		})
-		r.timed(1600000000000)
-		r.Flush()
-		q := <-asked
-		require.Equal(t, int64(1600000000000), q.Timestamp)
-		require.Equal(t, []router.Header{{Key: "id", Value: []byte("1")}}, q.Headers)
-		r.drain()
+		require.Contains(t, got.Remedy.Next, "message.timestamp.after.max.ms")
+		require.Contains(t, strings.Join(got.Remedy.Commands, " "), "message.timestamp.type=LogAppendTime")
 	})
 }
 
 // TestTimelyAllocatesNothing: a backlog is where every record has another timestamp.
 func TestTimelyAllocatesNothing(t *testing.T) {
-	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(sink.Delivery) {}})
+	p, err := New(Config{
+		Cluster:   wire.Cluster{Brokers: []string{"127.0.0.1:1"}},
+		Callbacks: sink.Callbacks{Acked: func(sink.Delivery) {}},
+	})
 	require.NoError(t, err)
 	topic := p.topic("t")
 	rec := &router.Record{Headers: []router.Header{{Key: "id"}}, Timestamp: 1600000000000}

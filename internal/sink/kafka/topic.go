@@ -36,15 +36,13 @@ type topic struct {
 
 	seenAt time.Time // when metadata named its partitions last
 
-	// wanted is the highest partition that a record named and that did not exist.
-	wanted int
-
 	// described: the topic's limits were asked for. Unset after MESSAGE_TOO_LARGE, so that they are asked again.
 	described   bool
 	describedAt time.Time // of the last answer
 	describeAt  time.Time // when they are asked for again: an operator may change them
+	settings    string    // all that were asked for, as text; empty: not known
 
-	decided *decisions // about records that the topic has refused; nil for none
+	refused *refusals // of records that were taken; nil for none
 
 	creation    creation
 	refusedName refusedName

@@ -121,7 +121,10 @@ func TestTopicReCreatedWithFewerPartitions(t *testing.T) {
 
 // TestOneAnswerMovesNothing: a broker that has not heard of added partitions must not be believed.
 func TestOneAnswerMovesNothing(t *testing.T) {
-	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(sink.Delivery) {}})
+	p, err := New(Config{
+		Cluster:   wire.Cluster{Brokers: []string{"127.0.0.1:1"}},
+		Callbacks: sink.Callbacks{Acked: func(sink.Delivery) {}},
+	})
 	require.NoError(t, err)
 	topic := p.topic("t")
 	topic.adopt(5)
@@ -140,7 +143,10 @@ func TestOneAnswerMovesNothing(t *testing.T) {
 // Bug (producer): A partition whose leader went away while its batches were in flight asked for no other leader. Cost:
 // records wait up to `MetadataInterval` (30 s) after a topic was re-created.
 func TestLeaderLostInFlight(t *testing.T) {
-	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(sink.Delivery) {}})
+	p, err := New(Config{
+		Cluster:   wire.Cluster{Brokers: []string{"127.0.0.1:1"}},
+		Callbacks: sink.Callbacks{Acked: func(sink.Delivery) {}},
+	})
 	require.NoError(t, err)
 	topic := p.topic("t")
 	topic.adopt(1)

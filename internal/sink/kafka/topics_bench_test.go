@@ -57,8 +57,8 @@ func benchmarkTopics(b *testing.B, topics int) {
 	var bytes atomic.Int64
 	room := make(chan struct{}, 1)
 	p, err := New(Config{
-		Cluster: wire.Cluster{Brokers: c.ListenAddrs()},
-		Acked:   func(d sink.Delivery) { bytes.Add(-d.Bytes); poke(room) },
+		Cluster:   wire.Cluster{Brokers: c.ListenAddrs()},
+		Callbacks: sink.Callbacks{Acked: func(d sink.Delivery) { bytes.Add(-d.Bytes); poke(room) }},
 	})
 	require.NoError(b, err)
 	ctx, stop := context.WithCancel(b.Context())

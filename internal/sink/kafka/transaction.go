@@ -53,12 +53,11 @@ type transaction struct {
 	// unplaced records have no partition yet. The transaction is not begun in Kafka while there are some.
 	unplaced int
 
-	acked   uint64 // records in the log, invisible until the commit, and dropped ones
-	dropped []*batch
-	bytes   int64
-	last    sink.Position // of the last record
-	began   time.Time     // when it had a record and was live
-	opened  time.Time     // when the coordinator may have heard of it first; zero while it has not
+	acked  uint64 // records in the log, invisible until the commit
+	bytes  int64
+	last   sink.Position // of the last record
+	began  time.Time     // when it had a record and was live
+	opened time.Time     // when the coordinator may have heard of it first; zero while it has not
 
 	sealed       bool   // no more records
 	metadata     string // the offset metadata that commits with it; set when sealed
@@ -322,7 +321,6 @@ func (p *Producer) succeed() {
 		clear(part.held)
 		part.held = part.held[:0]
 	}
-	p.completed = append(p.completed, t.dropped...)
 	poke(p.acks)
 	p.metrics.transactions.WithLabelValues("committed").Inc()
 	p.metrics.transactionSeconds.Observe(time.Since(t.began).Seconds())

@@ -162,15 +162,6 @@ func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 	}
 }
 
-// reportNoPartition records that a record names a partition that does not exist.
-func (p *Producer) reportNoPartition(t *topic, index int32) {
-	t.wanted = int(index)
-	p.lookAgain()
-	t.trouble.set(&p.troubles, sink.TopicMissing, fmt.Sprintf("topic %q", t.name),
-		fmt.Sprintf("A record is for partition %d, the topic has %d.", index, len(t.partitions)),
-		p.addPartitionsByHand(t.name, index))
-}
-
 // addPartitionsByHand is the remedy for a record that names a partition that does not exist.
 func (p *Producer) addPartitionsByHand(topic string, index int32) fault.Remedy {
 	return fault.Do("Add partitions, which moves keys to other partitions, or correct the rows.",
@@ -179,7 +170,7 @@ func (p *Producer) addPartitionsByHand(topic string, index int32) fault.Remedy {
 
 // reportGone records that a partition with records waiting has vanished, because the topic was re-created.
 func (p *Producer) reportGone(part *partition, now int) {
-	if part.pending == 0 || part.refused != nil || part.waiting {
+	if part.pending == 0 || part.waiting {
 		return
 	}
 	part.trouble.set(&p.troubles, sink.TopicMissing, "partition "+part.String(),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -23,17 +24,16 @@ type Publisher struct {
 	ended    chan error
 	silence  func()
 
-	mu      sync.Mutex
-	since   time.Time // when the present records were begun with, zero for none
-	ticket  uint64
-	acked   map[uint64]bool
-	refused map[uint64]error
+	mu     sync.Mutex
+	since  time.Time // when the present records were begun with, zero for none
+	ticket uint64
+	acked  map[uint64]bool
 }
 
 // New starts a producer. The caller closes it.
 func New(ctx context.Context, cfg kafka.Config, report progress.Reporter) (*Publisher, error) {
-	p := &Publisher{ended: make(chan error, 1), acked: map[uint64]bool{}, refused: map[uint64]error{}}
-	cfg.Acked, cfg.Refused = p.onAck, p.onRefusal
+	p := &Publisher{ended: make(chan error, 1), acked: map[uint64]bool{}}
+	cfg.Acked = p.onAck
 	cfg.AwaitTopics = true // a record that was not taken is known not to be published
 	var err error
 	if p.producer, err = kafka.New(cfg); err != nil {
@@ -61,14 +61,6 @@ func (p *Publisher) onAck(d sink.Delivery) {
 	}
 }
 
-// onRefusal drops the record; its outcome says why.
-func (p *Publisher) onRefusal(r sink.Refusal) sink.Resolution {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.refused[r.Ticket] = fmt.Errorf("topic %q refuses the record of %d bytes (%s)", r.Topic, r.Bytes, r.Reason)
-	return sink.Resolution{Action: sink.Drop}
-}
-
 // Outcome is the result of publishing a record.
 type Outcome struct {
 	Err     error // why it was not published
@@ -88,29 +80,29 @@ func (p *Publisher) Publish(ctx context.Context, records []*router.Record, timeo
 		tickets[i] = p.ticket
 	}
 	drained := p.offer(ctx, records, tickets, out)
-	again := backoff.NewExponentialBackOff()
+	again, had := backoff.NewExponentialBackOff(), 0
 	for errors.Is(drained, sink.ErrSessionOver) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(again.NextBackOff()):
-		}
 		p.producer.Abandon()
-		if drained = p.producer.Drain(ctx); drained == nil { // it has reported what was acknowledged before
-			drained = p.offer(ctx, records, tickets, out)
+		if drained = p.producer.Drain(ctx); drained != nil { // it reports what was acknowledged before
+			break
 		}
+		if n := p.known(tickets, out); n > had { // each refused record ends a session, and has its outcome in the next
+			had = n
+			again.Reset()
+		} else if !wire.SleepUntil(ctx, time.Now().Add(again.NextBackOff())) {
+			break
+		}
+		drained = p.offer(ctx, records, tickets, out)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, t := range tickets {
 		switch {
 		case out[i].Err != nil: // nothing was taken
-		case p.refused[t] != nil:
-			out[i].Err = p.refused[t]
 		case !p.acked[t]:
 			out[i] = Outcome{Err: p.explain(drained), Unknown: true}
 		}
 		delete(p.acked, t)
-		delete(p.refused, t)
 	}
 	return out
 }
@@ -118,7 +110,7 @@ func (p *Publisher) Publish(ctx context.Context, records []*router.Record, timeo
 // offer produces the records that have no outcome yet, and waits for the acknowledgements.
 func (p *Publisher) offer(ctx context.Context, records []*router.Record, tickets []uint64, out []Outcome) error {
 	for i, rec := range records {
-		if out[i].Err != nil || p.known(tickets[i]) {
+		if out[i].Err != nil || p.isAcked(tickets[i]) {
 			continue
 		}
 		err := p.producer.Produce(ctx, rec, tickets[i])
@@ -134,11 +126,20 @@ func (p *Publisher) offer(ctx context.Context, records []*router.Record, tickets
 	return p.producer.Drain(ctx)
 }
 
-// known reports whether the record has an outcome.
-func (p *Publisher) known(ticket uint64) bool {
+func (p *Publisher) isAcked(ticket uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.acked[ticket] || p.refused[ticket] != nil
+	return p.acked[ticket]
+}
+
+// known is how many records have an outcome.
+func (p *Publisher) known(tickets []uint64, out []Outcome) (n int) {
+	for i, t := range tickets {
+		if out[i].Err != nil || p.isAcked(t) {
+			n++
+		}
+	}
+	return n
 }
 
 func (p *Publisher) setSince(t time.Time) {

@@ -318,9 +318,9 @@ var mutants = []mutant{
 		"{part.queued, part.held}", "{part.queued}", "", "",
 	},
 	{
-		"forget a decision about a refused record", "internal/sink/kafka/decidedrecord.go",
-		"	if t.decided == nil {\n", "	if true {\n", "",
-		"./internal/sink/kafka TestRefusedAlone",
+		"forget the refusal of a record", "internal/sink/kafka/rememberedrefusal.go",
+		"	t.refused.of[fingerprint(rec)] = refusal{err, t.settings, t.refused.last}\n", "	_ = err\n", "",
+		"./internal/sink/kafka TestRefused",
 	},
 	{
 		"read a position that may still change", "internal/sink/kafka/wire/offsetfetch.go",

@@ -16,7 +16,7 @@ const (
 	Rewind
 	// Refresh: the leader is, or may be, elsewhere; ask for metadata now, then as rewind.
 	Refresh
-	// Split: the topic does not take all of the batch; send it in halves. A single record is for Config.Refused.
+	// Split: the topic does not take all of the batch; send it in halves. A single record is refused.
 	Split
 	// Bump: the broker's idea of our sequence is lost; the next session begins with a new epoch.
 	Bump

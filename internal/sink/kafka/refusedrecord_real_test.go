@@ -36,10 +36,10 @@ func lateDial(ctx context.Context, network, addr string) (net.Conn, error) {
 }
 
 // What a topic of a real Kafka refuses, and the setting that makes it.
-var refusals = map[string]struct {
+var refusedBy = map[string]struct {
 	reason         string
 	key, low, high string // the setting: while it refuses, and where it does not
-	words          string // of Kafka
+	words          string // of the sentence
 	spoil          func(*router.Record)
 }{
 	"too large": {
@@ -51,7 +51,8 @@ var refusals = map[string]struct {
 		func(rec *router.Record) { rec.Key = nil },
 	},
 	"future": {
-		sink.InvalidRecord, "message.timestamp.after.max.ms", "3600000", "9000000000000000000", "Timestamp",
+		sink.InvalidRecord, "message.timestamp.after.max.ms", "3600000", "9000000000000000000",
+		"the timestamp of a record",
 		func(rec *router.Record) { rec.Timestamp += 7200_000 },
 	},
 }
@@ -63,17 +64,17 @@ func TestRealRefused(t *testing.T) {
 	n := 0
 	for mode, change := range modes {
 		for _, compression := range []string{"none", "zstd"} {
-			for cause, of := range refusals {
+			for cause, of := range refusedBy {
 				if compression != "none" && of.reason != sink.TooLarge {
 					continue // sizes are what it changes
 				}
 				if cause == "future" && kafka.Older("3.6") {
 					continue // which has no such limit
 				}
-				for _, action := range []sink.Action{sink.Hold, sink.Drop, sink.Replace} {
+				for _, action := range []string{"waited for", "dropped", "replaced"} {
 					n++
 					topic := fmt.Sprint("t", n)
-					t.Run(fmt.Sprintf("%s %s %s %d", mode, compression, cause, action), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s %s %s %s", mode, compression, cause, action), func(t *testing.T) {
 						refusedByKafka(t, c, topic, cause, action, change,
 							func(cfg *Config) { cfg.Compression = compression })
 					})
@@ -83,8 +84,8 @@ func TestRealRefused(t *testing.T) {
 	}
 }
 
-func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action sink.Action, change ...func(*Config)) {
-	of := refusals[cause]
+func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause, action string, change ...func(*Config)) {
+	of := refusedBy[cause]
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	alter := func(value string) {
@@ -100,23 +101,26 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 	r := newRigAt(t, c.Addrs(), append(change, func(cfg *Config) {
 		cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.Dial = 19_000, 19_000, lateDial
 		cfg.KeepTimestamps = true
-		cfg.Refused = func(q sink.Refusal) sink.Resolution {
-			asked.Add(1)
-			if q.Reason != of.reason || q.Topic != topic {
-				t.Errorf("%s in %s", q.Reason, q.Topic)
-			}
-			if !strings.Contains(q.Words, of.words) {
-				t.Errorf("words %q", q.Words)
-			}
-			if action == sink.Hold && asked.Load() == 2 {
-				alter(of.high)
-			}
-			return sink.Resolution{Action: action, Record: &router.Record{
-				Topic: "dead", Partition: -1, Key: []byte(topic),
-				Value: []byte("dead"),
-			}}
-		}
 	})...).start()
+	r.policy = func(_ *router.Record, err *sink.RefusedError) *router.Record {
+		asked.Add(1)
+		if err.Reason != of.reason || err.Topic != topic {
+			t.Errorf("%s in %s", err.Reason, err.Topic)
+		}
+		if !strings.Contains(err.Sentence, of.words) {
+			t.Errorf("words %q", err.Sentence)
+		}
+		switch action {
+		case "dropped":
+			return drop
+		case "replaced":
+			return &router.Record{Topic: "dead", Partition: -1, Key: []byte(topic), Value: []byte("dead")}
+		}
+		if asked.Load() == 2 {
+			alter(of.high)
+		}
+		return nil
+	}
 	start := time.Now()
 	produce := func(i int) {
 		r.ticket++
@@ -151,7 +155,7 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 
 	var want, got []string
 	for i := range 401 {
-		if i != 200 || action == sink.Hold {
+		if i != 200 || action == "waited for" {
 			want = append(want, fmt.Sprintf("%04d", i))
 		}
 	}
@@ -169,7 +173,7 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 			dead++
 		}
 	}))
-	require.Equal(t, action == sink.Replace, dead == 1)
+	require.Equal(t, action == "replaced", dead == 1)
 	require.LessOrEqual(t, dead, 1)
 	require.Len(t, r.acked, 401)
 	for ticket, n := range r.acked {
@@ -189,10 +193,6 @@ func TestRealRefusedEarly(t *testing.T) {
 		}))
 		r := newRigAt(t, c.Addrs(), func(cfg *Config) {
 			cfg.Compression = compression
-			cfg.Refused = func(q sink.Refusal) sink.Resolution {
-				t.Errorf("%s: refused by the broker: %d of %d", compression, q.Bytes, q.Limit)
-				return sink.Resolution{Action: sink.Drop}
-			}
 		})
 		// The limit is known once the topic has its partitions. What comes before is taken, and refused by the broker.
 		r.ticket++
