@@ -54,6 +54,7 @@ func (o *ownership) forget(addr string) {
 // coordinate returns a connection to the coordinator of the key.
 func (p *Producer) coordinate(ctx context.Context, c *coordinator, key string) (*wire.Conn, error) {
 	if c.wire != nil {
+		p.asks(c.wire.Addr)
 		return c.wire, nil
 	}
 	w, err := p.dialAny(ctx, p.own.turn)
@@ -61,6 +62,33 @@ func (p *Producer) coordinate(ctx context.Context, c *coordinator, key string) (
 		return nil, err
 	}
 	p.own.turn++ // one that answers may still know nothing
-	c.wire, err = wire.DialCoordinator(ctx, &p.cfg.Cluster, w, c.kind, key, p.control.timeout)
+	addr, err := wire.FindCoordinator(ctx, w, c.kind, key, p.control.timeout)
+	if err != nil {
+		return nil, err
+	}
+	p.asks(addr)
+	c.wire, err = wire.Dial(ctx, &p.cfg.Cluster, addr)
 	return c.wire, err
+}
+
+// asks notes whom the step at hand asks.
+func (p *Producer) asks(addr string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.own.peer = addr
+}
+
+// retire ends the step that asks a broker that is not one of the cluster's any more, as a broker that hangs is not
+// after a while: its successor can be asked at once.
+func (o *ownership) retire(brokers map[int32]string) {
+	if o == nil || o.cancelStep == nil || o.peer == "" {
+		return
+	}
+	for _, addr := range brokers {
+		if addr == o.peer {
+			return
+		}
+	}
+	o.retired = true
+	o.cancelStep()
 }

@@ -1,9 +1,13 @@
 package kafka
 
 import (
+	"context"
+	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -47,4 +51,53 @@ func TestALoadingCoordinatorIsKept(t *testing.T) {
 		require.GreaterOrEqual(t, refused.Load(), int32(6))
 		require.Equal(t, before, opened.Load(), "no connection was re-created")
 	})
+}
+
+// A coordinator that hangs until the cluster gives it up: its successor is asked at once, in whichever question the
+// producer waits.
+//
+// Bug (producer): A question to a coordinator that hangs was waited for until its timeout, although the cluster had
+// named another coordinator. Cost: exactly_once waited up to nine seconds longer than at_least_once.
+func TestACoordinatorThatLeavesWhileItHangs(t *testing.T) {
+	for name, connected := range map[string]bool{"asked": true, "dialed": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(1, "t"))
+				coordinator := c.CoordinatorFor(owner.ID)
+				if c.LeaderFor("t", 0) == coordinator {
+					require.NoError(t, c.MoveTopicPartition("t", 0, (coordinator+1)%3))
+				}
+				address := c.ListenAddrs()[coordinator]
+				var between staller
+				r := newRig(t, c, exactlyOnce("a"), func(cfg *Config) {
+					cfg.MetadataInterval = 50 * time.Millisecond
+					cfg.Brokers = slices.DeleteFunc(cfg.Brokers, func(a string) bool { return a == address })
+					cfg.Dial = func(ctx context.Context, network, to string) (net.Conn, error) {
+						if to == address {
+							return between.dial(ctx, network, to)
+						}
+						return dial(ctx, network, to)
+					}
+				})
+				r.begin()
+				r.transact(1, "t")
+				r.drain()
+				between.stall()
+				defer between.deliver()
+				if !connected {
+					r.mu.Lock()
+					r.own.forget(address)
+					r.mu.Unlock()
+				}
+				r.transact(1, "t")
+				time.Sleep(time.Second)
+				began := time.Now()
+				require.NoError(t, c.RemoveNode(coordinator))
+				r.drain()
+				require.Less(t, time.Since(began), 500*time.Millisecond)
+				r.checkCommitted()
+				require.Empty(t, r.Trouble())
+			})
+		})
+	}
 }

@@ -145,6 +145,7 @@ func (p *Producer) applyBrokers(brokers []metadata.ResponseBroker) {
 		}
 	}
 	p.control.addrs = addrs
+	p.own.retire(addrs)
 }
 
 // abandon takes the leadership of a retired broker's partitions away.

@@ -45,6 +45,8 @@ type ownership struct {
 
 	abandoning bool
 	cancelStep context.CancelFunc // ends the step at hand; nil while there is none
+	peer       string             // the coordinator's address that the step asks
+	retired    bool               // the step was ended, because that broker has left the cluster
 
 	unavailable time.Time // since when there is no coordinator; zero while there is one
 	trouble     trouble
@@ -147,7 +149,7 @@ func (p *Producer) runOwner(ctx context.Context) {
 		}
 		step := p.nextStep()
 		stepping, cancel := context.WithCancel(ctx)
-		o.cancelStep = cancel
+		o.cancelStep, o.peer, o.retired = cancel, "", false
 		p.mu.Unlock()
 		if step == nil {
 			select {

@@ -19,6 +19,9 @@ func (p *Producer) stepFailed(err error) time.Duration {
 	if p.ctx.Err() != nil || o.abandoning {
 		return 0
 	}
+	if o.retired {
+		return time.Nanosecond
+	}
 	o.failures++
 	var code *wire.CodeError
 	if errors.As(err, &code) {
