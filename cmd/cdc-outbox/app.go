@@ -38,7 +38,10 @@ type app struct {
 func (a *app) execute(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := root, unknownCommand(root, args)
+	if err == nil {
+		cmd, err = root.ExecuteContextC(ctx)
+	}
 	if err == nil {
 		return 0
 	}
@@ -107,13 +110,31 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 	return root
 }
 
+// unknownCommand refuses a word that is not a command where cobra would not: beside --help, or after help, it prints the
+// help of the command before the word.
+func unknownCommand(root *cobra.Command, args []string) error {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	if len(args) > 0 && args[0] == "help" {
+		args = args[1:]
+	}
+	if len(args) > 0 && strings.HasPrefix(args[0], "__") { // cobra's own, which shells ask
+		return nil
+	}
+	cmd, rest, err := root.Find(args)
+	if err != nil || !cmd.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+		return nil // refused, or helped, by the command
+	}
+	return knownCommand(cmd, rest)
+}
+
 // knownCommand refuses a word that is not a command. It is repeated only when it looks like one: it may be a connection
 // string that lost its flag.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	next := "cdc-outbox --help lists the commands"
+	next := cmd.CommandPath() + " --help lists the commands"
 	if strings.Trim(args[0], "abcdefghijklmnopqrstuvwxyz-") != "" || len(args[0]) > 20 {
 		return fault.Usage("the first word is not a command", next)
 	}

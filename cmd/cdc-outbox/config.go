@@ -23,7 +23,7 @@ Each key below can be set in the file, as a variable (postgres.dsn is CDC_OUTBOX
 of every command. A flag overrides a variable, and a variable overrides the file.`,
 		Example: `  cdc-outbox config --origins
   cdc-outbox config --config cdc-outbox.yaml --json`,
-		Args: noArguments,
+		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load(cmd)
 			if err != nil {

@@ -26,7 +26,7 @@ option of it. migrate verify compares what both wrote to Kafka. migrate polling 
 docs/migrating-from-debezium.md and docs/migrating-from-polling.md tell the whole story.`,
 		Example: `  cdc-outbox migrate debezium connector.json --output cdc-outbox.yaml
   cdc-outbox migrate verify --left-prefix outbox.event. --right-prefix verify.outbox.event.`,
-		Args: noArguments,
+		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, _ = io.WriteString(a.stderr, cmd.UsageString())
 			return fault.Usage("migrate wants to know what to do",

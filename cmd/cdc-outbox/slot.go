@@ -28,7 +28,7 @@ func (a *app) slotCommand() *cobra.Command {
 sentence whether the connector would go on from it. It changes nothing. The commands below it do, while no connector
 runs.`,
 		Example: "  cdc-outbox slot --json\n  cdc-outbox slot accept",
-		Args:    noArguments,
+		Args:    knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.slotChange(cmd)
 			if err != nil {
