@@ -110,7 +110,7 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 	return root
 }
 
-// unknownCommand refuses a word that is not a command where cobra would not: beside --help, or after help, it prints the
+// unknownCommand refuses a word that is not a command if cobra would not: beside --help, or after help, it prints the
 // help of the command before the word.
 func unknownCommand(root *cobra.Command, args []string) error {
 	root.InitDefaultHelpCmd()
@@ -122,10 +122,10 @@ func unknownCommand(root *cobra.Command, args []string) error {
 		return nil
 	}
 	cmd, rest, err := root.Find(args)
-	if err != nil || !cmd.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
-		return nil // refused, or helped, by the command
+	if err == nil && cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return knownCommand(cmd, rest)
 	}
-	return knownCommand(cmd, rest)
+	return err
 }
 
 // knownCommand refuses a word that is not a command. It is repeated only when it looks like one: it may be a connection
