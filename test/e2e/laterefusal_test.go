@@ -38,7 +38,8 @@ func TestRowsThatOnlyTheBrokerRefuses(t *testing.T) {
 				"CDC_OUTBOX_ROUTER_ON_BAD_ROW": "dead_letter", "CDC_OUTBOX_ROUTER_DEAD_LETTER_TOPIC": letters,
 			}}
 			r.start()
-			db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT i::text, '%s', CASE WHEN i %% %d > 0 THEN 'k' END, 'x', i::text
+			db.Exec(t, fmt.Sprintf(`INSERT INTO outbox
+				SELECT i::text, '%s', CASE WHEN i %% %d > 0 THEN 'k' END, 'x', i::text
 				FROM generate_series(1, %d) i`, kind, every, rows))
 			began := time.Now()
 			r.awaitConfirmed()

@@ -82,7 +82,7 @@ func (p *Producer) forget() {
 		p.id = next
 	} else {
 		p.id = noIdentity
-		p.wakeControl()
+		poke(p.control.wake)
 	}
 	p.announce()
 }
@@ -103,7 +103,7 @@ func (b *broker) forgetFlying() {
 
 // clear empties the partition.
 func (p *Producer) clear(part *partition) {
-	p.unready(part)
+	part.unready()
 	part.seal()
 	dropped := &p.dropped
 	for _, b := range part.inflight {

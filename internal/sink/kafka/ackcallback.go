@@ -7,7 +7,7 @@ func (p *Producer) complete(b *batch) {
 	p.metrics.batchBytes.Observe(float64(b.size()))
 	p.metrics.recordsPerBatch.Observe(float64(b.records))
 	if p.tx != nil {
-		p.hold(b)
+		p.tx.hold(b)
 	} else {
 		p.completed = append(p.completed, b)
 		poke(p.acks)

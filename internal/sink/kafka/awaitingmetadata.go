@@ -32,24 +32,24 @@ var noSuchPartition = wire.Verdict{
 }
 
 // defers reports whether the record joins the topic's unplaced queue.
-func (p *Producer) defers(t *topic, rec *router.Record) bool {
-	if p.cfg.AwaitTopics || len(t.partitions) > 0 && t.unplaced == nil || rec.Size() > largestUnplaced {
+func (t *topic) defers(rec *router.Record, c *Config, x *transactions) bool {
+	if c.AwaitTopics || len(t.partitions) > 0 && t.unplaced == nil || rec.Size() > largestUnplaced {
 		return false
 	}
-	return p.tx == nil || p.tx.filling.records == 0 || p.tx.filling.unplaced > 0
+	return x == nil || x.filling.records == 0 || x.filling.unplaced > 0
 }
 
 // stow puts the record at the end of the topic's unplaced queue.
-func (p *Producer) stow(t *topic, rec *router.Record, ticket uint64, pos sink.Position) {
+func (t *topic) stow(rec *router.Record, ticket uint64, pos sink.Position, x *transactions) {
 	u := t.unplaced
 	if u == nil {
 		u = &partition{topic: t, index: -1}
 		t.unplaced = u
 	}
 	var tx *transaction
-	if p.tx != nil {
-		p.tx.include(rec.Size(), pos)
-		tx = p.tx.filling
+	if x != nil {
+		x.include(rec.Size(), pos)
+		tx = x.filling
 		tx.unplaced++
 	}
 	n := 0
@@ -77,7 +77,7 @@ func (p *Producer) placeAll(t *topic) {
 	if u == nil || t.more > 0 || u.waiting {
 		return
 	}
-	if len(t.partitions) == 0 && p.nameRefused(t) == nil {
+	if len(t.partitions) == 0 && t.nameRefused(p.cfg.pace.slow) == nil {
 		return
 	}
 	u.seal()
@@ -178,7 +178,7 @@ func (p *Producer) hand(part *partition, rec *router.Record, ticket uint64, tx *
 		}
 	}
 	if !part.isReady {
-		p.refresh(part)
+		part.refresh()
 	}
 	if part.isReady {
 		part.broker.count(part)

@@ -336,13 +336,13 @@ func TestARefreshAsksForAllAtLeisure(t *testing.T) {
 	p := still(t)
 	p.partitions(2)
 	now := time.Now()
-	require.Equal(t, []string{"t"}, p.namesToAsk(now))
+	require.Equal(t, []string{"t"}, p.control.namesToAsk(p.topics, now))
 	p.topic("missing")
 	for i := range 3 {
-		require.Equal(t, []string{"missing"}, p.namesToAsk(now.Add(time.Duration(i)*time.Second)))
+		require.Equal(t, []string{"missing"}, p.control.namesToAsk(p.topics, now.Add(time.Duration(i)*time.Second)))
 		require.Equal(t, now.Add(p.cfg.MetadataInterval), p.control.metaAt)
 	}
-	require.Equal(t, []string{"missing", "t"}, p.namesToAsk(now.Add(p.cfg.MetadataInterval)))
-	p.wantMetadata()
-	require.Equal(t, []string{"missing", "t"}, p.namesToAsk(now.Add(p.cfg.MetadataInterval+1)))
+	require.Equal(t, []string{"missing", "t"}, p.control.namesToAsk(p.topics, now.Add(p.cfg.MetadataInterval)))
+	p.control.wantMetadata()
+	require.Equal(t, []string{"missing", "t"}, p.control.namesToAsk(p.topics, now.Add(p.cfg.MetadataInterval+1)))
 }

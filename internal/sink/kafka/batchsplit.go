@@ -55,7 +55,7 @@ func (p *Producer) split(part *partition, cause wire.Verdict) {
 	// The limit has changed or could not be read: ask again, and until then seal below the refused size.
 	part.topic.limit = min(part.topic.limit, max(minBatchLimit, left.size(), right.size()))
 	part.topic.described = false
-	p.wantMetadata()
+	p.control.wantMetadata()
 }
 
 // unreadable ends Run: a batch of our own cannot be taken apart.

@@ -36,13 +36,13 @@ type broker struct {
 
 // refresh brings the partition's place in its broker's ready list in line with its state. Call it after each change
 // of state, queue, leader or back-off.
-func (p *Producer) refresh(part *partition) {
+func (part *partition) refresh() {
 	want := part.sendable()
 	if want == part.isReady {
 		return
 	}
 	if !want {
-		p.unready(part)
+		part.unready()
 		return
 	}
 	b := part.broker
@@ -58,7 +58,7 @@ func (b *broker) count(part *partition) {
 }
 
 // unready takes the partition out of its broker's ready list.
-func (p *Producer) unready(part *partition) {
+func (part *partition) unready() {
 	if !part.isReady {
 		return
 	}
@@ -109,7 +109,7 @@ func (p *Producer) throttle(b *broker, version int16, d time.Duration) {
 	p.metrics.throttled.Add(d.Seconds())
 	if version >= 6 {
 		b.throttled, b.throttledUntil = true, later(min(d, p.cfg.RequestTimeout))
-		p.wakeClock()
+		p.clock.wake()
 	}
 }
 
@@ -142,7 +142,7 @@ func (p *Producer) connected(b *broker, c *conn) {
 	b.conn = c
 	b.trouble.resolve(&p.troubles)
 	if p.control.trouble.Kind != "" {
-		p.wantMetadata() // where one broker answers, the control connection need not wait out its back-off
+		p.control.wantMetadata() // where one broker answers, the control connection need not wait out its back-off
 	}
 	p.pump(b)
 }
@@ -156,7 +156,7 @@ func (p *Producer) unreachable(ctx context.Context, b *broker, err error) {
 	if !p.reportDial(&b.trouble, "broker "+b.addr, err).Passes() {
 		b.attempt = refusedAttempt
 	}
-	p.wantMetadata()
+	p.control.wantMetadata()
 	if b.ready.first != nil {
 		b.wantConnection()
 	}
@@ -188,7 +188,7 @@ func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 		if !errors.Is(err, errRetired) && (c == nil || !c.silence.waits()) {
 			p.reportDial(&b.trouble, "broker "+b.addr, err)
 		}
-		p.wantMetadata()
+		p.control.wantMetadata()
 		if p.cfg.Reconnected != nil {
 			p.cfg.Reconnected()
 		}

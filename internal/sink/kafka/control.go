@@ -39,6 +39,9 @@ type control struct {
 	wire *wire.Conn
 	turn int
 
+	interval time.Duration // of metadata requests while nothing is wrong
+	pace     pace
+
 	trouble trouble
 }
 
@@ -48,31 +51,29 @@ const maxControlTimeout = 5 * time.Second
 func newControl(cfg *Config) control {
 	return control{
 		wake: make(chan struct{}, 1), silentAt: map[string]time.Time{},
-		timeout: min(cfg.RequestTimeout, maxControlTimeout),
+		timeout: min(cfg.RequestTimeout, maxControlTimeout), interval: cfg.MetadataInterval, pace: cfg.pace,
 	}
 }
 
-func (p *Producer) wakeControl() { poke(p.control.wake) }
-
 // wantMetadata asks for fresh metadata of all topics now, or as soon as the last answer is a moment old.
-func (p *Producer) wantMetadata() {
-	p.control.everything = true
-	p.wantTopics()
+func (c *control) wantMetadata() {
+	c.everything = true
+	c.wantTopics()
 }
 
 // wantTopics asks for the topics that wait for metadata, in the same way.
-func (p *Producer) wantTopics() {
+func (c *control) wantTopics() {
 	now := time.Now()
 	at := now
-	if next := p.control.metaLast.Add(p.cfg.pace.backoffMin); next.After(at) {
+	if next := c.metaLast.Add(c.pace.backoffMin); next.After(at) {
 		at = next
 	}
-	if p.control.metaAt.After(at) || p.control.metaAt.IsZero() {
-		p.control.metaAt = at
-	} else if p.control.metaAt.After(now) {
+	if c.metaAt.After(at) || c.metaAt.IsZero() {
+		c.metaAt = at
+	} else if c.metaAt.After(now) {
 		return
 	}
-	p.wakeControl() // also where it is due: while there was no topic, there was nothing to ask
+	poke(c.wake) // also where it is due: while there was no topic, there was nothing to ask
 }
 
 // runControl does the next job when it is due, until ctx ends.
@@ -105,11 +106,11 @@ func (p *Producer) nextJob() (job func(*wire.Conn) error, at time.Time) {
 	if len(p.topics) > 0 && (job == nil || p.control.metaAt.Before(at)) {
 		job, at = p.refreshMetadata, p.control.metaAt
 	}
-	if due := p.creationDue(); !due.IsZero() && (job == nil || due.Before(at)) {
+	if due := p.topics.creationDue(p.control.createAt); !due.IsZero() && (job == nil || due.Before(at)) {
 		job, at = p.createMissing, due
 	}
 	if job == nil {
-		at = later(p.cfg.MetadataInterval)
+		at = later(p.control.interval)
 	}
 	return job, at
 }

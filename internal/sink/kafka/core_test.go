@@ -172,11 +172,11 @@ func TestSendingRuleOfABroker(t *testing.T) {
 func TestTransactionsSendEarlier(t *testing.T) {
 	p := still(t)
 	p.cfg.MaxRequestBytes = 800
-	require.Equal(t, 400, p.idle())
+	require.Equal(t, 400, p.cfg.idle(len(p.brokers)))
 	p.brokers = map[int32]*broker{1: nil, 2: nil}
-	require.Equal(t, 200, p.idle())
-	p.tx = &transactions{}
-	require.Equal(t, 100, p.idle())
+	require.Equal(t, 200, p.cfg.idle(len(p.brokers)))
+	p.cfg.Transactions = &Transactions{}
+	require.Equal(t, 100, p.cfg.idle(len(p.brokers)))
 }
 
 func TestSendingNeedsTheRight(t *testing.T) {

@@ -22,8 +22,8 @@ type creation struct {
 
 // wantCreation asks for the topic to be created, and reports false where it is not for us to do. A topic that was
 // deleted while nothing waits for it stays deleted.
-func (p *Producer) wantCreation(t *topic) bool {
-	if p.cfg.CreateTopic == nil || wire.InternalTopic(t.name) {
+func (t *topic) wantCreation(c *Config) bool {
+	if c.CreateTopic == nil || wire.InternalTopic(t.name) {
 		return false
 	}
 	if len(t.partitions) == 0 || t.unplaced != nil || !t.quiet() {
@@ -33,12 +33,12 @@ func (p *Producer) wantCreation(t *topic) bool {
 }
 
 // creationDue is when the next topic is to be created, zero for never.
-func (p *Producer) creationDue() (at time.Time) {
-	for _, t := range p.topics {
+func (all topics) creationDue(notBefore time.Time) (at time.Time) {
+	for _, t := range all {
 		if c := t.creation; c.wanted && (at.IsZero() || c.at.Before(at)) {
 			at = c.at
-			if at.Before(p.control.createAt) {
-				at = p.control.createAt
+			if at.Before(notBefore) {
+				at = notBefore
 			}
 			if at.IsZero() {
 				at = time.Now()
@@ -85,7 +85,7 @@ func (p *Producer) createMissing(w *wire.Conn) error {
 			p.created(t, &answers[i])
 		}
 	}
-	p.wantMetadata()
+	p.control.wantMetadata()
 	return nil
 }
 

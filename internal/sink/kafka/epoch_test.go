@@ -118,10 +118,10 @@ func TestNoProducerID(t *testing.T) {
 func TestRightsOfAnOwner(t *testing.T) {
 	p := still(t, owned)
 	p.own.owner.ID = "id"
-	require.Equal(t, p.cfg.AllowFencing("id"), p.allowOwner())
+	require.Equal(t, p.cfg.AllowFencing("id"), p.own.allow(&p.cfg))
 	p, x := transacting(t)
 	x.owner.ID = "id"
-	require.Equal(t, p.cfg.AllowTransactions("id", x.cfg.PositionTopic), p.allowOwner())
+	require.Equal(t, p.cfg.AllowTransactions("id", x.cfg.PositionTopic), p.own.allow(&p.cfg))
 }
 
 // Of several answers the reason counts, and an answer has to name every partition.

@@ -71,7 +71,7 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 	}
 	text := ""
 	if p.tx != nil {
-		if text, err = p.fetchStored(ctx); err != nil {
+		if text, err = p.readStored(ctx, true); err != nil {
 			return p.stepFailed(err)
 		}
 	}

@@ -34,7 +34,7 @@ func TestTimelyHeaders(t *testing.T) {
 		p := still(t, func(cfg *Config) { cfg.KeepTimestamps = test.keep })
 		topic := p.topic("t")
 		topic.max = test.max
-		rec := p.timely(topic, &router.Record{Headers: test.headers, Timestamp: old})
+		rec := topic.timely(&router.Record{Headers: test.headers, Timestamp: old}, p.cfg.KeepTimestamps, &p.stamped)
 		require.Equal(t, test.want, rec.Headers, name)
 		require.Equal(t, test.kept, rec.Timestamp == old, name)
 	}
@@ -70,7 +70,7 @@ func TestFreshens(t *testing.T) {
 		if !test.open {
 			part.seal()
 		}
-		p.freshen(part, now)
+		part.freshen(now, &p.cfg)
 		head := part.head()
 		require.Equal(t, test.fresh, head.made != test.made, name)
 		require.Equal(t, head.size(), part.pending, name)

@@ -31,8 +31,8 @@ func (p *Producer) refuseName(t *topic, why string) {
 
 // nameRefused returns a RefusedError for a record of a topic whose name was refused lately. The other topic may have
 // been deleted since, so the creation is tried again now and then.
-func (p *Producer) nameRefused(t *topic) error {
-	if n := &t.refusedName; n.why != "" && time.Since(n.at) < p.cfg.pace.slow {
+func (t *topic) nameRefused(lately time.Duration) error {
+	if n := &t.refusedName; n.why != "" && time.Since(n.at) < lately {
 		return &sink.RefusedError{Topic: t.name, Reason: sink.IllegalTopic, Why: n.why}
 	}
 	return nil

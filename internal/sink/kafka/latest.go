@@ -77,11 +77,9 @@ func (p *Producer) lookUp(ctx context.Context) time.Duration {
 	return 0
 }
 
-// fetchStored returns the metadata of the stored position, empty for none. While a transaction's outcome is not worked
-// off the coordinator says so, and it is asked again.
-func (p *Producer) fetchStored(ctx context.Context) (string, error) { return p.readStored(ctx, true) }
-
-// readStored is fetchStored if it is to be settled; otherwise it passes over a transaction that is open.
+// readStored returns the metadata of the stored position, empty for none. If it is to be settled, the coordinator says
+// so while a transaction's outcome is not worked off, and is asked again; otherwise a transaction that is open is
+// passed over.
 func (p *Producer) readStored(ctx context.Context, settled bool) (string, error) {
 	o := p.own
 	w, err := p.coordinate(ctx, &o.groupCoordinator, o.owner.ID)

@@ -119,13 +119,13 @@ func (l *LogEnds) add(lost LostRecords) {
 }
 
 // noteEnd says that records are lost if the acknowledged batch is where others were.
-func (p *Producer) noteEnd(b *batch) {
+func (c *Config) noteEnd(b *batch) {
 	topic, index := b.part.topic.name, b.part.index
-	lost, is := p.cfg.Ends.appended(p.cfg.Identity.ID(), topic, index, b.baseOffset, b.records)
+	lost, is := c.Ends.appended(c.Identity.ID(), topic, index, b.baseOffset, b.records)
 	if !is {
 		return
 	}
-	lost.Report(p.log)
+	lost.Report(c.Logger)
 }
 
 // Report logs the loss.

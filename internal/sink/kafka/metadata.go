@@ -16,18 +16,17 @@ import (
 // namesToAsk returns the topics that wait for an answer, and all topics when something has happened to a broker or
 // nothing was asked for MetadataInterval. So what a missing topic costs does not grow with the others. Requests from
 // here on ask for a newer answer.
-func (p *Producer) namesToAsk(now time.Time) []string {
-	c := &p.control
+func (c *control) namesToAsk(topics topics, now time.Time) []string {
 	all := c.everything || !now.Before(c.allAt)
-	names := make([]string, 0, len(p.topics))
-	for name, t := range p.topics {
+	names := make([]string, 0, len(topics))
+	for name, t := range topics {
 		if all || t.leaderless() || t.more+t.fewerSeen > 0 {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	if all {
-		c.everything, c.allAt = false, now.Add(p.cfg.MetadataInterval)
+		c.everything, c.allAt = false, now.Add(c.interval)
 	}
 	c.metaAt, c.metaLast = c.allAt, now
 	return names
@@ -37,7 +36,7 @@ func (p *Producer) namesToAsk(now time.Time) []string {
 // topics, so that the first batch already fits.
 func (p *Producer) refreshMetadata(w *wire.Conn) error {
 	p.mu.Lock()
-	names, refresh := p.namesToAsk(time.Now()), p.control.refresh
+	names, refresh := p.control.namesToAsk(p.topics, time.Now()), p.control.refresh
 	p.mu.Unlock()
 	if len(names) == 0 {
 		return nil // no names would mean all topics of the cluster
@@ -61,47 +60,45 @@ func (p *Producer) refreshMetadata(w *wire.Conn) error {
 			if limit, ok := limits[t.name]; ok {
 				t.limit, t.described = min(p.cfg.MaxBatchBytes, limit), true
 			}
-			t.stale = t.stale && !p.freshens(refresh, &answer.Topics[i])
+			t.stale = t.stale && !p.control.freshens(refresh, &answer.Topics[i])
 			p.applyTopic(t, &answer.Topics[i])
 		}
 	}
-	p.countPartitions()
+	p.inUse.Store(p.topics.partitions())
 	p.pumpAll()
 	p.announce()
-	p.planMetadata(w)
+	p.control.plan(w, p.topics.lackLeader())
 	return nil
 }
 
 // freshens reports whether an answer is what Refresh has records wait for. A broker that has just started may not know
 // the topic yet. For a topic that was deleted, nothing waits longer than such a broker may take.
-func (p *Producer) freshens(refresh int, answer *metadata.ResponseTopic) bool {
-	return refresh == p.control.refresh &&
-		(len(answer.Partitions) > 0 || time.Since(p.control.refreshAt) >= p.cfg.pace.settling)
+func (c *control) freshens(refresh int, answer *metadata.ResponseTopic) bool {
+	return refresh == c.refresh &&
+		(len(answer.Partitions) > 0 || time.Since(c.refreshAt) >= c.pace.settling)
 }
 
 // Partitions is the number of partitions of the topics in use, as of the last answer about them. Topics that were
 // deleted do not count.
 func (p *Producer) Partitions() int64 { return p.inUse.Load() }
 
-func (p *Producer) countPartitions() {
-	n := 0
-	for _, t := range p.topics {
+func (all topics) partitions() (n int64) {
+	for _, t := range all {
 		if !t.absent {
-			n += len(t.partitions)
+			n += int64(len(t.partitions))
 		}
 	}
-	p.inUse.Store(int64(n))
+	return n
 }
 
-// planMetadata looks again soon while something has no leader. A broker that is cut off from its cluster may answer
+// plan looks again soon while something has no leader. A broker that is cut off from its cluster may answer
 // the same for ever, so every few fruitless answers another broker is asked.
-func (p *Producer) planMetadata(w *wire.Conn) {
-	c := &p.control
-	if !p.lacksLeader() {
+func (c *control) plan(w *wire.Conn, leaderless bool) {
+	if !leaderless {
 		c.fruitless = 0
 		return
 	}
-	p.lookAgain()
+	c.lookAgain()
 	if c.fruitless++; c.fruitless%5 == 0 {
 		_ = w.Close()
 		c.wire = nil
@@ -110,14 +107,14 @@ func (p *Producer) planMetadata(w *wire.Conn) {
 }
 
 // lookAgain asks for metadata a little later: something that an operator may create is missing.
-func (p *Producer) lookAgain() {
-	p.control.metaAt = earlier(p.control.metaAt, later(p.cfg.pace.topicLookup))
-	p.wakeControl()
+func (c *control) lookAgain() {
+	c.metaAt = earlier(c.metaAt, later(c.pace.topicLookup))
+	poke(c.wake)
 }
 
-// lacksLeader reports whether a topic or partition waits for metadata to change.
-func (p *Producer) lacksLeader() bool {
-	for _, t := range p.topics {
+// lackLeader reports whether a topic or partition waits for metadata to change.
+func (all topics) lackLeader() bool {
+	for _, t := range all {
 		if t.leaderless() {
 			return true
 		}
@@ -182,8 +179,8 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 		switch {
 		case v.Code == wire.UnknownTopic && !t.wantedNow():
 			t.trouble.resolve(&p.troubles) // it was deleted, and nothing waits for it
-		case v.Code != wire.UnknownTopic || !p.wantCreation(t):
-			p.reportTopic(t, v)
+		case v.Code != wire.UnknownTopic || !t.wantCreation(&p.cfg):
+			t.report(&p.cfg, &p.troubles, v)
 		}
 		for _, part := range t.partitions {
 			p.lead(part, nil, part.leaderEpoch)
@@ -198,7 +195,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 	case len(t.partitions) == 0:
 		t.adopt(n)
 	case n > len(t.partitions):
-		p.grow(t, n)
+		t.grow(&p.cfg, n)
 	case n < len(t.partitions):
 		p.shrink(t, n)
 	}
@@ -233,13 +230,13 @@ func (p *Producer) lead(part *partition, b *broker, epoch int32) {
 	if part.broker == b && part.leaderEpoch == epoch {
 		return
 	}
-	p.unready(part)
+	part.unready()
 	if old := part.broker; old != b {
 		if part.unanswered > 0 {
 			part.drain(leaderMoved)
 			if old != nil {
 				old.cutAt = later(p.cfg.pace.moveGrace)
-				p.wakeClock()
+				p.clock.wake()
 			}
 		} else {
 			part.state = probing
@@ -253,6 +250,6 @@ func (p *Producer) lead(part *partition, b *broker, epoch int32) {
 		p.resume(part) // whatever the old leader said, ask the new one
 		return
 	}
-	p.refresh(part)
+	part.refresh()
 	p.pump(b)
 }

@@ -64,14 +64,14 @@ func TestRenewsInTime(t *testing.T) {
 		test.set(o)
 		p.ended = test.ended
 		asked := o.asked
-		p.tickOwner(now)
+		p.own.tick(now, p.ended)
 		require.Equal(t, test.asks, o.asked == asked+1, name)
 		require.Equal(t, test.asks, poked(o.wake), name)
 		o.asked = asked
-		require.Equal(t, test.waits, p.outdated(now), name)
+		require.Equal(t, test.waits, p.own.outdated(now), name)
 		require.Equal(t, test.waits && asked == 0, o.asked == asked+1, name)
 	}
-	require.False(t, still(t).outdated(now), "no owner")
+	require.False(t, still(t).own.outdated(now), "no owner")
 	for code, want := range map[int16]bool{
 		wire.TransactionalIDAuthorizationFailed: true, wire.UnsupportedVersion: true, wire.InvalidRequest: true,
 		wire.CoordinatorNotAvailable: false, 0: false,

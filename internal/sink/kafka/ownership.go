@@ -29,6 +29,7 @@ type ownership struct {
 	timeout time.Duration // of transactions, as InitProducerID wants it in either mode
 
 	positionTopic string
+	transactional bool // each transaction begins with the coordinator, so no epoch is asked for besides
 
 	owner    sink.Owner
 	looking  *look    // Latest waits for the stored position; nil: it does not
@@ -61,7 +62,10 @@ func newOwnership(cfg *Config) *ownership {
 	if !cfg.Owned && cfg.Transactions == nil {
 		return nil
 	}
-	o := &ownership{wake: make(chan struct{}, 1), timeout: wire.OwnerTimeout, positionTopic: wire.DefaultPositionTopic}
+	o := &ownership{
+		wake: make(chan struct{}, 1), timeout: wire.OwnerTimeout, positionTopic: wire.DefaultPositionTopic,
+		transactional: cfg.Transactions != nil,
+	}
 	o.transactionCoordinator.kind, o.groupCoordinator.kind = wire.CoordinatesTransactions, wire.CoordinatesGroups
 	return o
 }
@@ -101,7 +105,7 @@ func (p *Producer) Keep(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.tx == nil && !o.plain {
-		p.askEpoch()
+		p.own.askEpoch()
 	}
 	for due := o.asked; o.answered < due && !o.plain; {
 		if err := p.await(ctx); err != nil {
@@ -112,26 +116,25 @@ func (p *Producer) Keep(ctx context.Context) error {
 }
 
 // askEpoch asks for the next epoch, after whatever is being asked now.
-func (p *Producer) askEpoch() {
-	p.own.asked++
-	poke(p.own.wake)
+func (o *ownership) askEpoch() {
+	o.asked++
+	poke(o.wake)
 }
 
-// tickOwner is the clock's part.
-func (p *Producer) tickOwner(now time.Time) {
-	if o := p.own; o.fences() && p.tx == nil && o.begun && p.ended == nil && !o.renewing() && o.age(now) > renewEvery {
-		p.askEpoch()
+// tick is the clock's part. ended is why the session is over; nil: it is not.
+func (o *ownership) tick(now time.Time, ended error) {
+	if ended == nil && o.fences() && !o.transactional && o.begun && !o.renewing() && o.age(now) > renewEvery {
+		o.askEpoch()
 	}
 }
 
 // outdated reports whether the coordinator has to be asked before anything is sent, and asks it.
-func (p *Producer) outdated(now time.Time) bool {
-	o := p.own
-	if !o.fences() || p.tx != nil || o.age(now) < renewLimit {
+func (o *ownership) outdated(now time.Time) bool {
+	if !o.fences() || o.transactional || o.age(now) < renewLimit {
 		return false
 	}
 	if !o.renewing() {
-		p.askEpoch()
+		o.askEpoch()
 	}
 	return true
 }
@@ -279,7 +282,7 @@ func (p *Producer) goPlain(why string) {
 	o.failures = 0
 	o.trouble.resolve(&p.troubles)
 	p.id = noIdentity
-	p.wakeControl()
+	poke(p.control.wake)
 	remedy := p.cfg.AllowFencing(o.owner.ID)
 	p.log.Warn("kafka will not fence an instance that has lost the slot: it may publish old events after newer events",
 		zap.String(logkey.TransactionalID, o.owner.ID), zap.String(logkey.Reason, why),

@@ -29,14 +29,15 @@ func (p *Producer) Grown() []sink.Growth {
 }
 
 // grow takes an answer that names more partitions than are in use.
-func (p *Producer) grow(t *topic, n int) {
+func (t *topic) grow(c *Config, n int) {
 	if t.more != n {
-		remedy := p.cfg.AwaitGroups(t.name)
+		remedy := c.AwaitGroups(t.name)
 		t.grown = sink.Growth{
 			Topic: t.name, Before: len(t.partitions), Now: n, At: time.Now(), Next: remedy.Next,
 			Commands: remedy.Commands,
 		}
-		p.log.Warn("topic has more partitions now; they are used when everything older is acknowledged, and keys move",
+		c.Logger.Warn("topic has more partitions now; they are used when everything older is acknowledged, "+
+			"and keys move",
 			zap.String(logkey.Topic, t.name), zap.Int(logkey.Before, len(t.partitions)), zap.Int(logkey.Now, n),
 			zap.String(logkey.Remedy, remedy.Next), zap.Strings(logkey.Commands, remedy.Commands))
 	}
@@ -55,5 +56,5 @@ func (p *Producer) Refresh() {
 	for _, t := range p.topics {
 		t.stale = len(t.partitions) > 0
 	}
-	p.wantMetadata()
+	p.control.wantMetadata()
 }

@@ -18,7 +18,7 @@ const fewerAnswers = 11
 func (p *Producer) shrink(t *topic, n int) {
 	for _, part := range t.partitions[n:] {
 		p.lead(part, nil, part.leaderEpoch)
-		p.reportGone(part, n)
+		part.reportGone(&p.troubles, n)
 	}
 	if t.fewerSeen == 0 {
 		t.fewerAt = time.Now()

@@ -22,7 +22,7 @@ type Producer struct {
 	// mu guards everything below, and the topics, partitions, brokers and queued batches reached from there.
 	mu       producerLock
 	stage    stage
-	topics   map[string]*topic
+	topics   topics
 	latest   *topic   // of the last record
 	numbered []*topic // by the router's numbers; see topicOf
 	brokers  map[int32]*broker
@@ -32,7 +32,7 @@ type Producer struct {
 
 	id           identity
 	idTrouble    trouble
-	tokenTrouble trouble // see tokens
+	tokenTrouble trouble // see ofTokens
 	troubles     troubleLog
 	idFailures   int
 
@@ -57,7 +57,7 @@ type Producer struct {
 	tx  *transactions // nil in idempotent mode
 
 	control control
-	clock   chan struct{} // capacity 1: tick has something earlier to do
+	clock   clock         // tick has something earlier to do
 	acks    chan struct{} // capacity 1: completed is not empty
 
 	ended   error        // why the session is over; nil: it is not
@@ -91,7 +91,7 @@ func New(cfg Config) (*Producer, error) {
 		log:      cfg.Logger,
 		troubles: newTroubleLog(cfg.Logger),
 		metrics:  m,
-		topics:   map[string]*topic{},
+		topics:   topics{},
 		brokers:  map[int32]*broker{},
 		id:       noIdentity,
 		waiting:  map[*partition]struct{}{},
@@ -192,7 +192,7 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 	p.produced++
 	p.flushed = false
 	if part == nil {
-		p.stow(t, rec, ticket, pos)
+		t.stow(rec, ticket, pos, p.tx)
 		return nil
 	}
 	if p.tx != nil {
@@ -206,7 +206,7 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 // send sends the batches that are due after a record was appended to the partition.
 func (p *Producer) send(part *partition) {
 	if !part.isReady {
-		p.refresh(part)
+		part.refresh()
 	}
 	if part.isReady {
 		part.broker.count(part)
@@ -218,7 +218,7 @@ func (p *Producer) send(part *partition) {
 func (p *Producer) put(part *partition, rec *router.Record, ticket uint64) {
 	t, own := part.topic, rec
 	if !t.times.keeps(rec.Timestamp) {
-		rec = p.timely(t, rec)
+		rec = t.timely(rec, p.cfg.KeepTimestamps, &p.stamped)
 	}
 	n := 0
 	if part.open != nil {
@@ -243,7 +243,7 @@ func (p *Producer) rollBatch(part *partition) {
 		part.open.tx = p.tx.filling
 	}
 	if part.broker == nil {
-		p.wantMetadata()
+		p.control.wantMetadata()
 	}
 }
 

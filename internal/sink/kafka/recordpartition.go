@@ -38,7 +38,7 @@ func (p *Producer) topic(name string) *topic {
 	if t == nil {
 		t = &topic{name: name, number: uint32(len(p.topics)), limit: p.cfg.MaxBatchBytes, shifts: unknownShifts}
 		p.topics[name] = t
-		p.wantTopics()
+		p.control.wantTopics()
 	}
 	return t
 }
@@ -50,10 +50,10 @@ func (p *Producer) partitionFor(ctx context.Context, t *topic, rec *router.Recor
 			return part, nil
 		}
 	}
-	if err := p.nameRefused(t); err != nil {
+	if err := t.nameRefused(p.cfg.pace.slow); err != nil {
 		return nil, err
 	}
-	if p.defers(t, rec) {
+	if t.defers(rec, &p.cfg, p.tx) {
 		return nil, nil
 	}
 	return p.awaitPartition(ctx, t, rec)
@@ -67,7 +67,7 @@ func (p *Producer) awaitPartition(ctx context.Context, t *topic, rec *router.Rec
 	for {
 		if t.more > 0 && t.calm() {
 			t.adopt(t.more)
-			p.wantMetadata() // for the leaders of the new ones
+			p.control.wantMetadata() // for the leaders of the new ones
 		}
 		if t.ready() {
 			if part := t.choose(rec.Partition, rec.Key); part != nil {
@@ -77,10 +77,10 @@ func (p *Producer) awaitPartition(ctx context.Context, t *topic, rec *router.Rec
 				return nil, err
 			}
 		}
-		if err := p.nameRefused(t); err != nil {
+		if err := t.nameRefused(p.cfg.pace.slow); err != nil {
 			return nil, err
 		}
-		if p.defers(t, rec) {
+		if t.defers(rec, &p.cfg, p.tx) {
 			return nil, nil
 		}
 		if err := p.await(ctx); err != nil {
@@ -97,6 +97,6 @@ func (p *Producer) refusePartition(t *topic, rec *router.Record) error {
 			Topic: t.name, Reason: sink.NoPartition, Partition: rec.Partition, Partitions: len(t.partitions),
 		}
 	}
-	p.wantMetadata()
+	p.control.wantMetadata()
 	return nil
 }

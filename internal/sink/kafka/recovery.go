@@ -74,19 +74,19 @@ func (p *Producer) resolve(b *batch, v wire.Verdict) {
 		part.lastAck = time.Now()
 		part.trouble.resolve(&p.troubles)
 		part.lacking = time.Time{}
-		p.noteEnd(b)
+		p.cfg.noteEnd(b)
 		p.complete(b)
 	}
 	if part.drained() {
 		p.rewind(part)
 	}
-	p.refresh(part)
+	part.refresh()
 }
 
 // rewind is the one recovery within a session: everything unacknowledged of the partition goes back in front of its
 // queue with its sequence numbers. Further steps depend on the cause. The caller refreshes the partition.
 func (p *Producer) rewind(part *partition) {
-	p.unready(part)
+	part.unready()
 	again := len(part.inflight)
 	cause := part.rewind()
 	if cause == leaderMoved && again == 0 {
@@ -96,7 +96,7 @@ func (p *Producer) rewind(part *partition) {
 	p.log.Debug("rewind partition", zap.Stringer(logkey.Partition, part), zap.String(logkey.Cause, cause.Name),
 		zap.Int(logkey.Batches, again), zap.Int(logkey.Attempt, part.attempt))
 	if part.broker == nil {
-		p.wantMetadata() // while the batches flew nothing waited for a leader, so the clock has it at leisure
+		p.control.wantMetadata() // while the batches flew nothing waited for a leader, so the clock has it at leisure
 	}
 
 	switch {
@@ -114,7 +114,7 @@ func (p *Producer) recoverFrom(part *partition, cause wire.Verdict, again int) {
 	switch cause.Action {
 	case wire.Done: // the leader moved: go on there
 	case wire.Refresh:
-		p.wantMetadata()
+		p.control.wantMetadata()
 		switch {
 		case cause != connectionLost:
 			p.postpone(part, cause, p.cfg.pace.delay(part.attempt))
@@ -151,9 +151,9 @@ func (p *Producer) postpone(part *partition, cause wire.Verdict, delay time.Dura
 	part.attempt++
 	part.waiting, part.retryAt = true, time.Now().Add(delay)
 	p.report(part, cause)
-	p.unready(part)
+	part.unready()
 	p.waiting[part] = struct{}{}
-	p.wakeClock()
+	p.clock.wake()
 }
 
 // resume ends the partition's wait.
@@ -168,7 +168,7 @@ func (p *Producer) resume(part *partition) {
 		p.pumpAll()
 		return
 	}
-	p.refresh(part)
+	part.refresh()
 	if part.broker != nil {
 		p.pump(part.broker)
 	}

@@ -39,7 +39,7 @@ func (p *Producer) fits(ctx context.Context, t *topic, rec *router.Record) error
 		}
 		p.flush()
 		t.described = false
-		p.wantMetadata()
+		p.control.wantMetadata()
 		if err := p.await(ctx); err != nil {
 			return err
 		}

@@ -20,22 +20,22 @@ func (p *Producer) refuse(part *partition, cause wire.Verdict) {
 			p.unreadable(part, b.size(), err)
 			return
 		}
-		part.topic.remember(&rec, p.refusalOf(part, cause))
+		part.topic.remember(&rec, p.cfg.refusalOf(part, cause))
 		// The settings are not what they were when they were asked for last.
 		part.topic.described, part.topic.describedAt = false, time.Time{}
 	}
 	p.giveUp(part.object(), cause.Name+", a record that Kafka refuses")
 }
 
-func (p *Producer) refusalOf(part *partition, cause wire.Verdict) sink.RefusedError {
+func (c *Config) refusalOf(part *partition, cause wire.Verdict) sink.RefusedError {
 	t, b := part.topic, part.queued[0]
 	if cause.Trouble == sink.RecordTooLarge {
 		return sink.RefusedError{
 			Topic: t.name, Reason: sink.TooLarge, Bytes: b.size(), Limit: t.max,
-			Remedy: fault.Do("", p.cfg.RaiseLimit(t.name, b.size())),
+			Remedy: fault.Do("", c.RaiseLimit(t.name, b.size())),
 		}
 	}
-	sentence, remedy := p.rejected(part, cause)
+	sentence, remedy := c.rejected(part, cause)
 	return sink.RefusedError{Topic: t.name, Reason: sink.InvalidRecord, Sentence: sentence, Remedy: remedy}
 }
 

@@ -85,7 +85,7 @@ func (p *Producer) refusedBefore(ctx context.Context, t *topic, rec *router.Reco
 		}
 		p.flush()
 		t.described = false
-		p.wantMetadata()
+		p.control.wantMetadata()
 		if err := p.await(ctx); err != nil {
 			return err
 		}

@@ -22,9 +22,9 @@ const fewInFlight = 2
 // there is no linger time to tune.
 func (p *Producer) pump(b *broker) {
 	for b.conn != nil && len(b.inflight) < maxInFlight && p.sending() &&
-		b.due(p.cfg.MaxRequestBytes, p.idle(), p.urgent()) {
+		b.due(p.cfg.MaxRequestBytes, p.cfg.idle(len(p.brokers)), p.flushed || p.tx.ends()) {
 		now := time.Now()
-		if now.Before(b.throttledUntil) || p.outdated(now) {
+		if now.Before(b.throttledUntil) || p.own.outdated(now) {
 			return // tick pumps when the pause is over, adopt when there is a new epoch
 		}
 		r := p.collect(b)
@@ -48,11 +48,11 @@ func (p *Producer) sending() bool {
 }
 
 // idle is how much an idle connection sends without a Flush. The records in memory are spread over the brokers.
-func (p *Producer) idle() int {
-	if p.tx != nil {
-		return p.cfg.MaxRequestBytes / idleFractionTransaction
+func (c *Config) idle(brokers int) int {
+	if c.Transactions != nil {
+		return c.MaxRequestBytes / idleFractionTransaction
 	}
-	return p.cfg.MaxRequestBytes / (idleFraction * max(len(p.brokers), 1))
+	return c.MaxRequestBytes / (idleFraction * max(brokers, 1))
 }
 
 // due applies the sending rule.
@@ -91,13 +91,13 @@ func (p *Producer) collect(b *broker) *request {
 	now := time.Now()
 	r := &request{batches: make([]*batch, 0, len(picked)), at: now, generation: p.generation}
 	for _, part := range picked {
-		p.unready(part)
+		part.unready()
 		if len(part.inflight) == 0 && now.Sub(part.lastAck) > p.cfg.pace.probeAfter {
 			part.state = probing // the broker may have forgotten the producer meanwhile
 		}
-		p.freshen(part, now)
+		part.freshen(now, &p.cfg)
 		r.batches = append(r.batches, part.take(p.id))
-		p.refresh(part)
+		part.refresh()
 	}
 	if p.tx != nil {
 		r.transactionalID = p.tx.owner.ID

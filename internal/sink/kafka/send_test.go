@@ -13,7 +13,7 @@ import (
 func (p *Producer) ready(parts []*partition) {
 	for i, part := range parts {
 		keyed(part, fmt.Sprint("k", i))
-		p.refresh(part)
+		part.refresh()
 	}
 }
 
@@ -77,12 +77,12 @@ func TestCollectsInTurn(t *testing.T) {
 		}
 		require.Equal(t, test.want, got, "%+v", test)
 		for _, part := range parts { // as if it had not been
-			p.unready(part)
+			part.unready()
 			part.unanswered = 0
 			part.rewind()
 		}
 		for _, part := range parts {
-			p.refresh(part)
+			part.refresh()
 		}
 	}
 }

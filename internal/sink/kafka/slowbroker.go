@@ -59,5 +59,5 @@ func (p *Producer) askWhetherItHangs(addr string, s *silence) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.asked, s.responds = true, err == nil
-	p.wakeClock()
+	p.clock.wake()
 }

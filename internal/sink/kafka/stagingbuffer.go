@@ -91,7 +91,7 @@ func (p *Producer) flushStage() {
 		r := &s.records[i]
 		r.part = r.topic.partitions[r.index]
 	}
-	p.touch()
+	s.touch()
 	from := 0
 	for i := range s.records {
 		r := &s.records[i]
@@ -107,9 +107,8 @@ func (p *Producer) flushStage() {
 
 // touch has the processor fetch what the staged records will change. The reads of a loop do not depend on each other,
 // so it works on as many of them at a time as it can.
-func (p *Producer) touch() {
+func (s *stage) touch() {
 	const line = 64
-	s := &p.stage
 	sum := 0
 	for i := range s.records {
 		part := s.records[i].part

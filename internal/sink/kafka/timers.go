@@ -24,7 +24,10 @@ func (p *Producer) runClock(ctx context.Context) {
 	}
 }
 
-func (p *Producer) wakeClock() { poke(p.clock) }
+// clock wakes runClock.
+type clock chan struct{} // capacity 1
+
+func (c clock) wake() { poke(c) }
 
 // tick does the due work and returns when to come back, within a second.
 func (p *Producer) tick(now time.Time) time.Time {
@@ -37,7 +40,7 @@ func (p *Producer) tick(now time.Time) time.Time {
 	p.troubles.tick(now)
 	p.ticked = p.produced
 	next = p.tickTransaction(now, next)
-	p.tickOwner(now)
+	p.own.tick(now, p.ended)
 	for part := range p.waiting {
 		if part.retryAt.After(now) {
 			next = earlier(next, part.retryAt)
@@ -68,7 +71,7 @@ func (p *Producer) tickBroker(b *broker, now time.Time) time.Time {
 	}
 	if age := now.Sub(since); age > p.cfg.pace.slowAnswer {
 		p.unacknowledged(b, age)
-		p.wantMetadata() // maybe another broker leads its partitions by now
+		p.control.wantMetadata() // maybe another broker leads its partitions by now
 	}
 	switch {
 	case b.cutAt.IsZero():

@@ -97,13 +97,12 @@ type stamped struct {
 }
 
 // timely returns the record as it is sent: with its own timestamp where the topic can take it. What it returns is valid
-// until the next call.
-func (p *Producer) timely(t *topic, rec *router.Record) *router.Record {
+// until the next call with the same scratch. keep has each record keep its timestamp.
+func (t *topic) timely(rec *router.Record, keep bool, s *stamped) *router.Record {
 	now := t.look()
-	if p.cfg.KeepTimestamps || t.times.keeps(rec.Timestamp) {
+	if keep || t.times.keeps(rec.Timestamp) {
 		return rec
 	}
-	s := &p.stamped
 	s.rec = *rec
 	s.rec.Timestamp = now
 	if originalAt(rec.Headers) < 0 {
@@ -138,22 +137,22 @@ func takeOriginal(rec *router.Record) {
 // freshen gives the batch that is sent next the present time where it has waited so long, while Kafka was away, that
 // its timestamps have left the window. Its place in the sequence stays: by that a broker recognizes a copy that it has,
 // not by the bytes.
-func (p *Producer) freshen(part *partition, now time.Time) {
+func (part *partition) freshen(now time.Time, c *Config) {
 	past, ms := part.topic.shifts.past, now.UnixMilli()
-	if p.cfg.KeepTimestamps || ms-part.head().made <= past {
+	if c.KeepTimestamps || ms-part.head().made <= past {
 		return
 	}
 	if len(part.queued) == 0 {
 		part.seal()
 	}
-	if err := p.restamp(part, ms-past); err != nil {
-		p.log.Error("timestamps of a batch that waited were not renewed", zap.Stringer(logkey.Partition, part),
+	if err := part.restamp(ms - past); err != nil {
+		c.Logger.Error("timestamps of a batch that waited were not renewed", zap.Stringer(logkey.Partition, part),
 			zap.Error(err))
 	}
 }
 
 // restamp gives the present time to those records at the head of the queue that are older than oldest.
-func (p *Producer) restamp(part *partition, oldest int64) error {
+func (part *partition) restamp(oldest int64) error {
 	b := part.queued[0]
 	fresh, err := b.restamped(time.Now().UnixMilli(), oldest)
 	if err != nil {
@@ -214,12 +213,12 @@ func (b *batch) takesHeaders() bool {
 // row is; so it is tried again, slowly.
 func (p *Producer) refusedTimestamp(part *partition, cause wire.Verdict) error {
 	again := part.queued[0].refusedTimes
-	if err := p.restamp(part, math.MaxInt64); err != nil {
+	if err := part.restamp(math.MaxInt64); err != nil {
 		return err
 	}
 	part.queued[0].refusedTimes = true
 	part.topic.described = false
-	p.wantMetadata()
+	p.control.wantMetadata()
 	if again {
 		p.postpone(part, cause, p.cfg.pace.slowly())
 	}

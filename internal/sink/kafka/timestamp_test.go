@@ -299,5 +299,5 @@ func TestTimelyAllocatesNothing(t *testing.T) {
 	require.NoError(t, err)
 	topic := p.topic("t")
 	rec := &router.Record{Headers: []router.Header{{Key: "id"}}, Timestamp: 1600000000000}
-	require.Zero(t, testing.AllocsPerRun(100, func() { p.timely(topic, rec) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { topic.timely(rec, p.cfg.KeepTimestamps, &p.stamped) }))
 }

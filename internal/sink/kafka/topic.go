@@ -52,6 +52,9 @@ type topic struct {
 	madeAt time.Time // when this producer created it
 }
 
+// topics are the topics in use, by name.
+type topics map[string]*topic
+
 // ready reports whether records can be appended to the topic's partitions.
 func (t *topic) ready() bool {
 	return len(t.partitions) > 0 && t.more == 0 && t.unplaced == nil && !t.stale

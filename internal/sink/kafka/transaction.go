@@ -189,7 +189,7 @@ func (p *Producer) trySeal(now time.Time) {
 		if at := x.sealedAt.Add(x.cfg.Interval); at.After(now) {
 			if !x.timer {
 				x.timer, x.sealAt = true, at
-				p.wakeClock()
+				p.clock.wake()
 			}
 			return
 		}
@@ -243,7 +243,7 @@ func (p *Producer) Remember(m sink.Mark) {
 	defer p.mu.Unlock()
 	if x.mark = m; x.quiet.IsZero() {
 		x.quiet = time.Now().Add(markQuiet)
-		p.wakeClock()
+		p.clock.wake()
 	}
 }
 
@@ -257,7 +257,7 @@ func (p *Producer) Remembered(ctx context.Context) error {
 	defer p.mu.Unlock()
 	for x.kept != x.mark.Writes && p.own.begun && !p.over {
 		x.quiet = time.Now()
-		p.wakeClock()
+		p.clock.wake()
 		if err := p.await(ctx); err != nil {
 			return err
 		}
@@ -288,11 +288,11 @@ func (p *Producer) sealMark(now, next time.Time) time.Time {
 	return next
 }
 
-// urgent reports whether the pending records should go out although they fill no request.
-func (p *Producer) urgent() bool { return p.flushed || p.tx != nil && p.tx.live.sealed }
+// ends reports whether the live transaction waits for its records, which go out although they fill no request.
+func (x *transactions) ends() bool { return x != nil && x.live.sealed }
 
 // hold keeps an acknowledged batch until its transaction has ended.
-func (p *Producer) hold(b *batch) {
+func (x *transactions) hold(b *batch) {
 	part, t := b.part, b.tx
 	part.held = append(part.held, b)
 	t.acked += uint64(b.records)
@@ -302,7 +302,7 @@ func (p *Producer) hold(b *batch) {
 		t.entered++
 	}
 	if t.sealed && (t.acked == t.records || first && t.verified()) {
-		poke(p.tx.wake)
+		poke(x.wake)
 	}
 }
 

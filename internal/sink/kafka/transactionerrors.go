@@ -65,7 +65,7 @@ func (p *Producer) judgePartition(topic, object string, code int16) (ok bool, wa
 	switch code {
 	case wire.UnknownTopic:
 		x.failures++
-		p.wantMetadata() // it may have been re-created with fewer partitions
+		p.control.wantMetadata() // it may have been re-created with fewer partitions
 		x.trouble.set(&p.troubles, sink.TopicMissing, fmt.Sprintf("topic %q", topic), "The topic does not exist.",
 			p.cfg.CreateTopicByHand(topic))
 		return false, p.cfg.pace.delay(x.failures)
@@ -104,7 +104,7 @@ func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 	case wire.TopicAuthorizationFailed, wire.GroupAuthorizationFailed, wire.ClusterAuthorizationFailed,
 		wire.TransactionalIDAuthorizationFailed:
 		kind = sink.NotAuthorized
-		remedy = p.allowOwner()
+		remedy = p.own.allow(&p.cfg)
 	case wire.InvalidTransactionTimeout:
 		remedy = wire.RaiseTransactionTimeout(o.timeout)
 	}
@@ -112,10 +112,10 @@ func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 	return p.cfg.pace.slowly()
 }
 
-// allowOwner is the command that gives the rights to the transactional id and to what else the delivery mode needs.
-func (p *Producer) allowOwner() fault.Remedy {
-	if p.tx == nil {
-		return p.cfg.AllowFencing(p.own.owner.ID)
+// allow is the command that gives the rights to the transactional id and to what else the delivery mode needs.
+func (o *ownership) allow(c *Config) fault.Remedy {
+	if !o.transactional {
+		return c.AllowFencing(o.owner.ID)
 	}
-	return p.cfg.AllowTransactions(p.tx.owner.ID, p.tx.cfg.PositionTopic)
+	return c.AllowTransactions(o.owner.ID, o.positionTopic)
 }

@@ -82,7 +82,7 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 	t.unadded = slices.Delete(t.unadded, 0, len(parts))
 	for _, part := range parts {
 		part.registered = t
-		p.refresh(part)
+		part.refresh()
 	}
 	for _, part := range parts {
 		if part.broker != nil {
@@ -178,7 +178,7 @@ func (p *Producer) endTransaction(ctx context.Context) time.Duration {
 	p.succeed()
 	if t.doubtful {
 		p.metrics.epochBumps.Inc()
-		p.askEpoch()
+		p.own.askEpoch()
 	}
 	return 0
 }

@@ -74,7 +74,7 @@ func TestRecordsOfATransaction(t *testing.T) {
 		if test.entered {
 			part.entered, x.live.entered = x.live, 1
 		}
-		p.hold(&batch{part: part, tx: x.live, records: 1})
+		p.tx.hold(&batch{part: part, tx: x.live, records: 1})
 		require.Equal(t, test.wakes, poked(x.wake), name)
 		require.Equal(t, []any{test.acked + 1, 1, x.live}, []any{x.live.acked, x.live.entered, part.entered}, name)
 	}
@@ -214,10 +214,8 @@ func TestEndsOfATransaction(t *testing.T) {
 	require.InDelta(t, 1, testutil.ToFloat64(p.metrics.transactions.WithLabelValues("committed")), 0)
 	require.True(t, poked(p.acks))
 
-	require.False(t, p.urgent())
+	require.False(t, x.ends())
 	x.live.sealed = true
-	require.True(t, p.urgent())
-	x.live.sealed, p.flushed = false, true
-	require.True(t, p.urgent())
-	require.False(t, still(t).urgent())
+	require.True(t, x.ends())
+	require.False(t, still(t).tx.ends())
 }

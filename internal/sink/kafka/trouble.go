@@ -151,8 +151,8 @@ func (p *Producer) Trouble() []sink.Trouble {
 			add(&part.trouble)
 		}
 	}
-	if t := p.tokens(); t.Kind != "" {
-		echoes = append(echoes, t.Trouble) // a connection that waits for it says the same
+	if p.tokenTrouble.ofTokens(&p.cfg, &p.troubles); p.tokenTrouble.Kind != "" {
+		echoes = append(echoes, p.tokenTrouble.Trouble) // a connection that waits for it says the same
 	}
 	for _, e := range echoes {
 		if !slices.ContainsFunc(out, func(t sink.Trouble) bool { return t.Kind == e.Kind }) {
@@ -181,14 +181,13 @@ func (p *Producer) reported(t *trouble, kind sink.TroubleKind) bool {
 	return false
 }
 
-// tokens is the trouble with the source of tokens for SASL, which connections that are open outlive for a while.
-func (p *Producer) tokens() *trouble {
-	t, err := &p.tokenTrouble, p.cfg.SASL.Lacking()
+// ofTokens is set for the source of tokens for SASL, which connections that are open outlive for a while.
+func (t *trouble) ofTokens(c *Config, l *troubleLog) {
+	err := c.SASL.Lacking()
 	if err == nil {
-		t.resolve(&p.troubles)
-		return t
+		t.resolve(l)
+		return
 	}
 	const object = "token for Kafka"
-	t.set(&p.troubles, err.Kind, object, wire.Sentences(object, err), fault.Do(err.Remedy))
-	return t
+	t.set(l, err.Kind, object, wire.Sentences(object, err), fault.Do(err.Remedy))
 }

@@ -17,7 +17,7 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 	if cause.Trouble == "" {
 		return
 	}
-	if p.mayVerify(part, cause) {
+	if p.tx != nil && part.mayVerify(cause, p.cfg.pace.verifying) {
 		return
 	}
 	topic := part.topic.name
@@ -25,7 +25,7 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 	var remedy fault.Remedy
 	switch cause.Trouble {
 	case sink.NoLeader:
-		sentence, remedy = p.leaderless(topic, cause)
+		sentence, remedy = p.cfg.leaderless(topic, cause)
 	case sink.NotEnoughReplicas:
 		sentence = fmt.Sprintf("Too few replicas are in sync to acknowledge (%s).", cause.Name)
 		remedy = fault.Do("Start the missing brokers. The command shows min.insync.replicas and the replicas in sync.",
@@ -42,16 +42,16 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 		sentence = "A record names this partition, and the topic was re-created without it."
 		if cause == noSuchPartition {
 			sentence = fmt.Sprintf("A record names this partition, and the topic has %d.", len(part.topic.partitions))
-			remedy = p.addPartitionsByHand(topic, part.index)
+			remedy = p.cfg.addPartitionsByHand(topic, part.index)
 			break
 		}
 		remedy = fault.Do("Correct what writes the partition column, or let router.bad_rows.unroutable decide about " +
 			"the row.")
 	case sink.Rejected:
-		sentence, remedy = p.rejected(part, cause)
+		sentence, remedy = p.cfg.rejected(part, cause)
 	}
 	object := part.object()
-	if p.maySettle(part, cause) {
+	if part.maySettle(cause, p.cfg.pace.settling) {
 		part.trouble.hear(cause.Trouble, object, sentence, remedy)
 		return
 	}
@@ -60,24 +60,24 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 }
 
 // leaderless words that no broker writes to the partition.
-func (p *Producer) leaderless(topic string, cause wire.Verdict) (string, fault.Remedy) {
+func (c *Config) leaderless(topic string, cause wire.Verdict) (string, fault.Remedy) {
 	if cause.Code == wire.StorageError {
 		return fmt.Sprintf("The leader's disk fails (%s).", cause.Name),
 			fault.Do("Look at the broker's log and disk. The command shows the directories that each broker can use.",
-				p.cfg.Command("kafka-log-dirs", "--describe --topic-list "+topic))
+				c.Command("kafka-log-dirs", "--describe --topic-list "+topic))
 	}
 	return fmt.Sprintf("No broker takes records as the partition's leader (%s).", cause.Name),
 		fault.Do("Look at the partition's leader and replicas.",
-			p.cfg.Command("kafka-topics", "--describe --topic "+topic))
+			c.Command("kafka-topics", "--describe --topic "+topic))
 }
 
 // rejected words the refusal of the batch at the head of the queue, or of its cause.
-func (p *Producer) rejected(part *partition, cause wire.Verdict) (sentence string, remedy fault.Remedy) {
+func (c *Config) rejected(part *partition, cause wire.Verdict) (sentence string, remedy fault.Remedy) {
 	switch {
 	case cause == illegalName:
 		return part.topic.reportIllegalName()
 	case cause.Code == wire.InvalidTimestamp:
-		return p.timestampRefused(part, cause)
+		return c.timestampRefused(part, cause)
 	}
 	sentence = fmt.Sprintf("The broker answers %s.", cause.Name)
 	if cause.Action == wire.Mute || cause.Action == wire.Split {
@@ -92,7 +92,7 @@ func (p *Producer) rejected(part *partition, cause wire.Verdict) (sentence strin
 
 // maySettle reports whether the trouble with the partition may be about the whole topic: it was created a moment ago
 // and its leaders are being elected, or it was deleted, which the next metadata answer says.
-func (p *Producer) maySettle(part *partition, cause wire.Verdict) bool {
+func (part *partition) maySettle(cause wire.Verdict, settling time.Duration) bool {
 	if cause.Trouble != sink.NoLeader {
 		return false
 	}
@@ -101,79 +101,79 @@ func (p *Producer) maySettle(part *partition, cause wire.Verdict) bool {
 	if part.trouble.Kind != sink.NoLeader {
 		began = time.Now()
 	}
-	return t.absent || time.Since(t.madeAt) < p.cfg.pace.settling ||
-		cause.Code == wire.UnknownTopic && time.Since(began) < p.cfg.pace.settling
+	return t.absent || time.Since(t.madeAt) < settling ||
+		cause.Code == wire.UnknownTopic && time.Since(began) < settling
 }
 
 // mayVerify reports whether NOT_ENOUGH_REPLICAS may not be a trouble. With transactions a broker also answers it
 // while it waits to hear from the coordinator that the partition is part of the transaction (KIP-890). In a healthy
 // cluster that happens several times a minute and is over after one retry, so only what lasts for pace.verifying is
 // reported. Missing replicas are still reported within ten seconds.
-func (p *Producer) mayVerify(part *partition, cause wire.Verdict) bool {
-	if p.tx == nil || cause.Code != wire.LacksReplicas {
+func (part *partition) mayVerify(cause wire.Verdict, verifying time.Duration) bool {
+	if cause.Code != wire.LacksReplicas {
 		return false
 	}
 	if part.lacking.IsZero() {
 		part.lacking = time.Now()
 	}
-	return time.Since(part.lacking) < p.cfg.pace.verifying
+	return time.Since(part.lacking) < verifying
 }
 
 // timestampRefused words INVALID_TIMESTAMP for the record at the head of the queue.
-func (p *Producer) timestampRefused(part *partition, cause wire.Verdict) (string, fault.Remedy) {
+func (c *Config) timestampRefused(part *partition, cause wire.Verdict) (string, fault.Remedy) {
 	topic, at := part.topic.name, time.UnixMilli(part.queued[0].firstTimestamp).UTC().Format(time.RFC3339)
 	bounds := wire.TimestampBefore + " and " + wire.TimestampAfter
-	if !p.cfg.KeepTimestamps {
+	if !c.KeepTimestamps {
 		return fmt.Sprintf("The topic refuses the present time, %s, as a record's timestamp (%s).", at, cause.Name),
 			fault.Do("Compare the clocks of this host and of the brokers. The topic's bounds are "+bounds+".",
-				p.cfg.Command("kafka-configs", "--describe --all --entity-type topics --entity-name "+topic))
+				c.Command("kafka-configs", "--describe --all --entity-type topics --entity-name "+topic))
 	}
 	from := "its commit time"
-	if p.cfg.TimestampColumn != "" {
-		from = fmt.Sprintf("from column %q or its commit time", p.cfg.TimestampColumn)
+	if c.TimestampColumn != "" {
+		from = fmt.Sprintf("from column %q or its commit time", c.TimestampColumn)
 	}
 	return fmt.Sprintf("The topic refuses the timestamp of a record, %s, %s (%s).", at, from, cause.Name),
 		fault.Do("The topic's bounds are "+bounds+". Widen them, or let the broker set the timestamps.",
-			p.cfg.Command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s "+
+			c.Command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s "+
 				"--add-config %s=LogAppendTime", topic, wire.TimestampType)))
 }
 
-// reportTopic records why metadata has no partitions for the topic.
-func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
+// report records why metadata has no partitions for the topic.
+func (t *topic) report(c *Config, l *troubleLog, v wire.Verdict) {
 	object := fmt.Sprintf("topic %q", t.name)
 	switch {
 	case v.Code == wire.UnknownTopic:
-		t.trouble.set(&p.troubles, sink.TopicMissing, object, "The topic does not exist.",
-			p.cfg.CreateTopicByHand(t.name))
+		t.trouble.set(l, sink.TopicMissing, object, "The topic does not exist.",
+			c.CreateTopicByHand(t.name))
 	case v.Trouble == sink.NotAuthorized:
-		t.trouble.set(&p.troubles, sink.NotAuthorized, object,
+		t.trouble.set(l, sink.NotAuthorized, object,
 			fmt.Sprintf("Describing the topic is not allowed (%s).", v.Name),
-			p.cfg.AllowWrite(t.name))
+			c.AllowWrite(t.name))
 	case v.Action == wire.Mute:
-		t.trouble.set(&p.troubles, sink.Rejected, object, fmt.Sprintf("The broker answers %s.", v.Name), fault.Remedy{})
+		t.trouble.set(l, sink.Rejected, object, fmt.Sprintf("The broker answers %s.", v.Name), fault.Remedy{})
 	default:
 		sentence := fmt.Sprintf("The topic's leaders are not known yet (%s).", v.Name)
-		if time.Since(t.madeAt) < p.cfg.pace.settling {
+		if time.Since(t.madeAt) < c.pace.settling {
 			t.trouble.hear(sink.NoLeader, object, sentence, fault.Remedy{})
 			return
 		}
 		t.trouble.speak()
-		t.trouble.set(&p.troubles, sink.NoLeader, object, sentence, fault.Remedy{})
+		t.trouble.set(l, sink.NoLeader, object, sentence, fault.Remedy{})
 	}
 }
 
 // addPartitionsByHand is the remedy for a record that names a partition that does not exist.
-func (p *Producer) addPartitionsByHand(topic string, index int32) fault.Remedy {
+func (c *Config) addPartitionsByHand(topic string, index int32) fault.Remedy {
 	return fault.Do("Add partitions, which moves keys to other partitions, or correct the rows.",
-		p.cfg.Command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", topic, index+1)))
+		c.Command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", topic, index+1)))
 }
 
 // reportGone records that a partition with records waiting has vanished, because the topic was re-created.
-func (p *Producer) reportGone(part *partition, now int) {
+func (part *partition) reportGone(l *troubleLog, now int) {
 	if part.pending == 0 || part.waiting {
 		return
 	}
-	part.trouble.set(&p.troubles, sink.TopicMissing, "partition "+part.String(),
+	part.trouble.set(l, sink.TopicMissing, "partition "+part.String(),
 		fmt.Sprintf("The topic was re-created with %d partitions; records wait for a partition that no longer exists.",
 			now),
 		fault.Do("Nothing: in a few seconds, when several answers agree, they are sent to the remaining partitions."))
