@@ -29,14 +29,15 @@ func (a *app) monitorCommand() *cobra.Command {
 		Long: `monitor watches all logical slots of the server, whichever process reads them: how much WAL each holds
 back, how fast that grows, when the slot is lost or the disk full, and why. It needs a connection string in
 postgres.dsn and nothing else: no Kafka, no publication, no slot of its own. Any role that may connect sees sizes and
-states; one with pg_monitor also sees whose transactions hold them back.
+states; one with pg_monitor also sees whose transactions hold them back, and one that may read the table of gaps
+(cdc_outbox_gaps, in the database that the string names) also which slots' events may be missing.
 
 On a terminal it shows a table. Otherwise it runs as a service: alerts go to the log and to monitor.webhook, metrics to
 http.listen; on a terminal it listens only if http.listen is set.
 
-The exit code is 0 when stopped as asked. With --once it is 0 when no slot is critical, 3 when one is, and 1 when the
-server does not answer. It takes two samples, two seconds apart, for the growth and the time left, and warns of each
-slot that no session reads.`,
+The exit code is 0 when stopped as asked. With --once it is 0 when no slot is critical, 3 when one is, or has a gap,
+and 1 when the server does not answer. It takes two samples, two seconds apart, for the growth and the time left, and
+warns of each slot that no session reads.`,
 		Example: `  cdc-outbox monitor --postgres-dsn postgres://watcher@db.internal/postgres
   cdc-outbox monitor --once --json | jq '.slots[] | {name, retained_wal_bytes}'
   cdc-outbox monitor --http-listen 0.0.0.0:9465 --monitor-webhook @/run/secrets/webhook`,
@@ -72,6 +73,7 @@ func (a *app) monitorOnce(ctx context.Context, c *config.Loaded, mc slotmonitor.
 		return postgres.QueryFault("postgres", err)
 	}
 	found := service.Slots{Slots: list, LastWords: service.LastWords(ctx, c, list)}
+	found.AddGaps(ctx, c, mc.Only)
 	if asJSON {
 		err = a.printJSON(found)
 	} else {
@@ -79,7 +81,8 @@ func (a *app) monitorOnce(ctx context.Context, c *config.Loaded, mc slotmonitor.
 	}
 	if err == nil && found.Worst() == alert.Critical {
 		err = &fault.Error{
-			Kind: fault.Operator, Object: "replication slots", Err: errors.New("at least one is lost, or about to be"),
+			Kind: fault.Operator, Object: "replication slots",
+			Err:  errors.New("at least one is lost, or about to be, or events may be missing from its stream"),
 			Next: "See the alerts above; each has a section: " + service.Runbook(c, "alerts") + ".",
 		}
 	}

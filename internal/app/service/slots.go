@@ -7,7 +7,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/lastword"
+	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/page"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -19,6 +22,9 @@ type Slots struct {
 	Error string `json:"error,omitempty"`
 	// Why the connectors of slots that are not read ended, by slot.
 	LastWords map[string]*lastword.Word `json:"last_words,omitempty"`
+	// The open gaps of the database that postgres.dsn names, by slot, and why they are not known.
+	Gaps        map[string][]gap.Gap `json:"gaps,omitempty"`
+	GapsUnknown string               `json:"gaps_unknown,omitempty"`
 	// The firing alerts, the worst first; absent with --once, which knows no earlier sample.
 	Alerts []firingAlert `json:"alerts,omitempty"`
 }
@@ -29,20 +35,46 @@ func (s Slots) Worst() alert.Level {
 	for _, slot := range s.Slots {
 		worst = max(worst, slot.Level)
 	}
+	if len(s.Gaps) > 0 {
+		worst = alert.Critical
+	}
 	return worst
+}
+
+// AddGaps adds the open gaps, and the alert about them to their slots.
+func (s *Slots) AddGaps(ctx context.Context, c *config.Loaded, only []string) {
+	var err error
+	if s.Gaps, err = gapsOfSlots(ctx, c, only); err != nil {
+		s.GapsUnknown, _ = fault.Split(err)
+	}
+	for i := range s.Slots {
+		slot := &s.Slots[i]
+		if f := gapFinding(slot.Name, s.Gaps[slot.Name]); f.Level != alert.OK {
+			slot.Alerts = append(slot.Alerts, alert.Alert{Rule: f.Alert, Level: f.Level, Sentence: f.Sentence})
+			slot.Level = max(slot.Level, f.Level)
+		}
+	}
 }
 
 // SlotWatch is the command monitor at work.
 type SlotWatch struct {
 	*process
 	monitor *slotmonitor.Monitor
+	gaps    slotGaps
 }
 
 // WatchSlots builds a monitor of the slots that mc names and binds the HTTP address. It connects to nothing.
 func WatchSlots(ctx context.Context, o Options, mc slotmonitor.Config) (*SlotWatch, error) {
 	w := &SlotWatch{process: newProcess(o)}
+	mc.Judge = func(func(rule, slot string) alert.Level) []alert.Finding {
+		if answered, _ := w.monitor.State(); answered.IsZero() {
+			return nil // the slots are not known yet
+		}
+		w.gaps.look(ctx, w.Config, mc.Only)
+		return w.gaps.findings(w.monitor.Latest())
+	}
 	var err error
-	if w.monitor, err = w.watchSlots(mc, slotmonitor.Rules()...); err != nil {
+	if w.monitor, err = w.watchSlots(mc, append(slotmonitor.Rules(), diagnose.EventsMayBeMissing)...); err != nil {
 		return nil, err
 	}
 	return w, w.listen(
@@ -89,6 +121,7 @@ func (w *SlotWatch) each(ctx context.Context, show func(Slots) error) error {
 
 func (w *SlotWatch) slots() Slots {
 	s := Slots{Slots: w.monitor.Latest(), Alerts: w.alerts(w.monitor.Alerts())}
+	s.Gaps, s.GapsUnknown = w.gaps.list()
 	if s.Slots == nil {
 		s.Slots = []slotmonitor.Slot{}
 	}

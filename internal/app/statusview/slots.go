@@ -3,6 +3,7 @@ package statusview
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/console"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
+	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -25,11 +28,14 @@ func WriteSlots(w io.Writer, s service.Slots, style console.Style) error {
 		b.WriteString("there is no logical slot\n")
 	}
 	for _, slot := range s.Slots {
-		if len(slot.Alerts) == 0 {
+		alerts := slices.DeleteFunc(slices.Clone(slot.Alerts), func(a alert.Alert) bool {
+			return a.Rule == diagnose.EventsMayBeMissing // see writeSlotGaps
+		})
+		if len(alerts) == 0 {
 			continue
 		}
 		fmt.Fprintf(&b, "\n%s\n", slot.Name)
-		for _, a := range slot.Alerts {
+		for _, a := range alerts {
 			label := "  " + a.Level.String() + " "
 			style.Line(&b, "  "+painted(style, a.Level)+" ", len(label),
 				fault.Printable(fmt.Sprintf("%s: %s", a.Rule, a.Sentence)))
@@ -44,11 +50,25 @@ func WriteSlots(w io.Writer, s service.Slots, style console.Style) error {
 			style.Remedy(&b, "next: ", w.Remedy())
 		}
 	}
+	writeSlotGaps(&b, s, style)
 	if s.Error != "" {
 		fmt.Fprintf(&b, "\nthe server does not answer, so this is old: %s\n", fault.Printable(s.Error))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeSlotGaps prints which events may be missing, by slot, and how to find out.
+func writeSlotGaps(b *strings.Builder, s service.Slots, style console.Style) {
+	for _, slot := range slices.Sorted(maps.Keys(s.Gaps)) {
+		open := s.Gaps[slot]
+		fmt.Fprintf(b, "\n%s\n", fault.Printable(slot))
+		style.Line(b, "  ", 2, fault.Printable(gap.Summary(open)))
+		writeRemedy(b, gap.Remedy(open), style)
+	}
+	if s.GapsUnknown != "" {
+		style.Line(b, "\n", 0, "Gaps in the streams are not known: "+fault.Printable(s.GapsUnknown))
+	}
 }
 
 // writeRemedy leaves commands whole: they are there to be pasted.

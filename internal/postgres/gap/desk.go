@@ -32,6 +32,18 @@ func (d Desk) Open(ctx context.Context) (open []Gap, err error) {
 	return open, err
 }
 
+// OfSlots lists the open gaps of every slot of the database, by slot; none if there is no table.
+func (d Desk) OfSlots(ctx context.Context) (all map[string][]Gap, err error) {
+	if d.Table.Name.Name == "" {
+		return nil, nil
+	}
+	err = d.with(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		all, err = d.Table.OfSlots(ctx, conn)
+		return err
+	})
+	return all, err
+}
+
 // Settle settles the gaps that do not last any more.
 func (d Desk) Settle(ctx context.Context, gaps []Gap, missing, published int64) error {
 	ids := make([]int64, 0, len(gaps))

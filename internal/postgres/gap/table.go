@@ -47,6 +47,26 @@ func (t Table) Open(ctx context.Context, q postgres.Querier) ([]Gap, error) {
 	return t.list(ctx, q, t.openSQL("$1::text"))
 }
 
+// OfSlots lists the open gaps of every slot, by slot, the oldest first. A table that does not exist has none.
+func (t Table) OfSlots(ctx context.Context, q postgres.Querier) (map[string][]Gap, error) {
+	if t.Name.Name == "" {
+		return nil, nil
+	}
+	if is, err := postgres.IsTable(ctx, q, t.Name); err != nil || !is {
+		return nil, err
+	}
+	var text []byte
+	err := q.QueryRow(ctx, fmt.Sprintf(`SELECT coalesce(jsonb_object_agg(slot, gaps), '{}')::text
+		FROM (SELECT slot, jsonb_agg(%s ORDER BY id) AS gaps FROM (SELECT * FROM %s
+			WHERE cause <> 'none' AND settled_at IS NULL ORDER BY id LIMIT %d) AS g GROUP BY slot) AS s`,
+		columns, t.Name.SQL(), maxOpen)).Scan(&text)
+	if err != nil {
+		return nil, err
+	}
+	var all map[string][]Gap
+	return all, json.Unmarshal(text, &all)
+}
+
 func (t Table) list(ctx context.Context, q postgres.Querier, subquery string) (all []Gap, err error) {
 	if t.Name.Name == "" {
 		return nil, nil

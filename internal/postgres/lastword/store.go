@@ -89,9 +89,12 @@ func (p Place) Confirmed(ctx context.Context) (at *time.Time, err error) {
 	return at, err
 }
 
-// All returns the words of the table's slots.
+// All returns the words of the table's slots, none if there is no table.
 func (p Place) All(ctx context.Context) (all map[string]*Word, err error) {
 	err = p.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		if is, err := postgres.IsTable(ctx, conn, p.Table); err != nil || !is {
+			return err
+		}
 		rows, err := conn.Query(ctx, fmt.Sprintf(`SELECT slot, last_word::text FROM %s WHERE last_word IS NOT NULL`,
 			p.Table.SQL()))
 		if err != nil {
