@@ -77,10 +77,17 @@ func TestMonitorNamesGaps(t *testing.T) {
 	require.Contains(t, once(3, "--only=gone_"+db.Slot), "\ngone_"+db.Slot+"\n")
 
 	db.Exec(t, `CREATE ROLE "watch_`+db.Slot+`" LOGIN`)
-	r = invoke(t, nil, "monitor", "--once", "--only="+db.Slot,
-		"--postgres-dsn="+strings.Replace(db.DSN, "postgres@", "watch_"+db.Slot+"@", 1))
+	stranger := "--postgres-dsn=" + strings.Replace(db.DSN, "postgres@", "watch_"+db.Slot+"@", 1)
+	r = invoke(t, nil, "monitor", "--once", "--only="+db.Slot, stranger)
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "Gaps in the streams are not known: table")
 	require.Contains(t, r.stdout, "permission denied")
 	require.Equal(t, 0, p.stop(syscall.SIGTERM))
+	p = startCommand(t, nil, "monitor", stranger, "--http-listen=127.0.0.1:0", "--monitor-interval=100ms")
+	require.Eventually(t, func() bool {
+		_, status := p.get("/status")
+		return strings.Contains(status, `"gaps_unknown": "table`)
+	}, time.Minute, 100*time.Millisecond)
+	require.Equal(t, 0, p.stop(syscall.SIGTERM))
+	require.Equal(t, 1, strings.Count(p.text(), "gaps in the streams are not known"), p.text())
 }

@@ -7,9 +7,12 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
@@ -27,8 +30,8 @@ type slotGaps struct {
 // gapsEvery is how many monitor.interval pass until the table of gaps is read again, over a connection of its own.
 const gapsEvery = 6
 
-// look reads the table if that was not done lately.
-func (g *slotGaps) look(ctx context.Context, c *config.Loaded, only []string) {
+// look reads the table if that was not done lately. It logs once that the gaps are not known.
+func (g *slotGaps) look(ctx context.Context, c *config.Loaded, only []string, log *zap.Logger) {
 	if time.Since(g.at) < gapsEvery*c.Monitor.Interval {
 		return
 	}
@@ -36,11 +39,14 @@ func (g *slotGaps) look(ctx context.Context, c *config.Loaded, only []string) {
 	open, err := gapsOfSlots(ctx, c, only)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err != nil {
-		g.blind, _ = fault.Split(err)
+	if err == nil {
+		g.open, g.blind = open, ""
 		return
 	}
-	g.open, g.blind = open, ""
+	was := g.blind
+	if g.blind, _ = fault.Split(err); g.blind != was {
+		log.Warn("gaps in the streams are not known", telemetry.ErrorFields(err)...)
+	}
 }
 
 // gapsOfSlots lists the open gaps in the database of postgres.dsn, by slot. Without only, of every slot.

@@ -67,10 +67,10 @@ type SlotWatch struct {
 func WatchSlots(ctx context.Context, o Options, mc slotmonitor.Config) (*SlotWatch, error) {
 	w := &SlotWatch{process: newProcess(o)}
 	mc.Judge = func(func(rule, slot string) alert.Level) []alert.Finding {
-		if answered, _ := w.monitor.State(); answered.IsZero() {
-			return nil // the slots are not known yet
+		if answered, err := w.monitor.State(); answered.IsZero() || err != nil {
+			return nil // the slots are not known yet, or the server does not answer
 		}
-		w.gaps.look(ctx, w.Config, mc.Only)
+		w.gaps.look(ctx, w.Config, mc.Only, w.Logger)
 		return w.gaps.findings(w.monitor.Latest())
 	}
 	var err error
