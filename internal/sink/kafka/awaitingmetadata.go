@@ -26,11 +26,6 @@ import (
 // smaller limit refuses a record after it was taken, and the session ends.
 const largestUnplaced = 64 << 10
 
-// noSuchPartition is why an unplaced record that names a partition is not sent.
-var noSuchPartition = wire.Verdict{
-	Code: -5, Name: "NO_SUCH_PARTITION", Action: wire.Rewind, Trouble: sink.TopicMissing,
-}
-
 // defers reports whether the record joins the topic's unplaced queue.
 func (t *topic) defers(rec *router.Record, c *Config, x *transactions) bool {
 	if c.AwaitTopics || len(t.partitions) > 0 && t.unplaced == nil || rec.Size() > largestUnplaced {
@@ -74,7 +69,7 @@ func (t *topic) stow(rec *router.Record, ticket uint64, pos sink.Position, x *tr
 // does not have, or whose topic cannot be created: the session ends there, and ProduceAt refuses it.
 func (p *Producer) placeAll(t *topic) {
 	u := t.unplaced
-	if u == nil || t.more > 0 || u.waiting {
+	if u == nil || t.more > 0 {
 		return
 	}
 	if len(t.partitions) == 0 && t.nameRefused(p.cfg.pace.slow) == nil {
@@ -102,16 +97,15 @@ func (p *Producer) placeAll(t *topic) {
 			}
 		}
 		if stray != nil {
-			cause := noSuchPartition
+			cause := "NO_SUCH_PARTITION"
 			if u.index = stray.named[0]; len(t.partitions) == 0 {
-				u.index, cause = -1, illegalName
+				u.index, cause = -1, "ILLEGAL_NAME"
 			}
-			p.refuse(u, cause)
+			p.leaveOut(u, cause)
 			break
 		}
 	}
 	if len(u.queued) == 0 {
-		u.trouble.resolve(&p.troubles)
 		t.unplaced = nil
 		p.announce()
 	}

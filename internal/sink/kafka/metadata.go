@@ -203,9 +203,6 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 		t.fewerSeen = 0
 	}
 	p.applyLeaders(t, answer.Partitions)
-	if u := t.unplaced; u != nil && u.waiting && int(u.index) < len(t.partitions) {
-		p.resume(u) // the partition that its record names was added
-	}
 	p.placeAll(t)
 }
 

@@ -163,11 +163,6 @@ func (p *Producer) resume(part *partition) {
 	}
 	part.waiting = false
 	delete(p.waiting, part)
-	if part == part.topic.unplaced {
-		p.placeAll(part.topic)
-		p.pumpAll()
-		return
-	}
 	part.refresh()
 	if part.broker != nil {
 		p.pump(part.broker)

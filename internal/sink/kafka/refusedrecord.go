@@ -9,22 +9,24 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// refuse ends the session at the record, alone in the batch at the head of the queue, that a broker refuses: the
-// records after it need other numbers. When it is produced again, ProduceAt returns the refusal. The other two causes,
-// a partition or a topic that cannot be, are found again there.
+// refuse ends the session at the record, alone in the batch at the head of the queue, that a broker refuses. When it is
+// produced again, ProduceAt returns the refusal.
 func (p *Producer) refuse(part *partition, cause wire.Verdict) {
-	if cause != noSuchPartition && cause != illegalName {
-		b := part.queued[0]
-		rec, err := b.only()
-		if err != nil {
-			p.unreadable(part, b.size(), err)
-			return
-		}
-		part.topic.remember(&rec, p.cfg.refusalOf(part, cause))
-		// The settings are not what they were when they were asked for last.
-		part.topic.described, part.topic.describedAt = false, time.Time{}
+	b := part.queued[0]
+	rec, err := b.only()
+	if err != nil {
+		p.unreadable(part, b.size(), err)
+		return
 	}
-	p.giveUp(part.object(), cause.Name+", a record that Kafka refuses")
+	part.topic.remember(&rec, p.cfg.refusalOf(part, cause))
+	// The settings are not what they were when they were asked for last.
+	part.topic.described, part.topic.describedAt = false, time.Time{}
+	p.leaveOut(part, cause.Name)
+}
+
+// leaveOut ends the session at a record that cannot be written: the records after it need other numbers.
+func (p *Producer) leaveOut(part *partition, cause string) {
+	p.giveUp(part.object(), cause+", a record that Kafka refuses")
 }
 
 func (c *Config) refusalOf(part *partition, cause wire.Verdict) sink.RefusedError {

@@ -144,9 +144,6 @@ func (p *Producer) Trouble() []sink.Trouble {
 		if t.absent && t.trouble.Kind != "" {
 			continue // its partitions wait for nothing besides
 		}
-		if t.unplaced != nil {
-			add(&t.unplaced.trouble)
-		}
 		for _, part := range t.partitions {
 			add(&part.trouble)
 		}

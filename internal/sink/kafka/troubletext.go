@@ -38,15 +38,6 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 		sentence = fmt.Sprintf("A record of %d bytes is larger than the topic allows (%s); nothing overtakes it.", size,
 			cause.Name)
 		remedy = fault.Do("Let the topic take records of that size.", p.cfg.RaiseLimit(topic, size))
-	case sink.TopicMissing:
-		sentence = "A record names this partition, and the topic was re-created without it."
-		if cause == noSuchPartition {
-			sentence = fmt.Sprintf("A record names this partition, and the topic has %d.", len(part.topic.partitions))
-			remedy = p.cfg.addPartitionsByHand(topic, part.index)
-			break
-		}
-		remedy = fault.Do("Correct what writes the partition column, or let router.bad_rows.unroutable decide about " +
-			"the row.")
 	case sink.Rejected:
 		sentence, remedy = p.cfg.rejected(part, cause)
 	}
@@ -73,10 +64,7 @@ func (c *Config) leaderless(topic string, cause wire.Verdict) (string, fault.Rem
 
 // rejected words the refusal of the batch at the head of the queue, or of its cause.
 func (c *Config) rejected(part *partition, cause wire.Verdict) (sentence string, remedy fault.Remedy) {
-	switch {
-	case cause == illegalName:
-		return part.topic.reportIllegalName()
-	case cause.Code == wire.InvalidTimestamp:
+	if cause.Code == wire.InvalidTimestamp {
 		return c.timestampRefused(part, cause)
 	}
 	sentence = fmt.Sprintf("The broker answers %s.", cause.Name)
@@ -160,12 +148,6 @@ func (t *topic) report(c *Config, l *troubleLog, v wire.Verdict) {
 		t.trouble.speak()
 		t.trouble.set(l, sink.NoLeader, object, sentence, fault.Remedy{})
 	}
-}
-
-// addPartitionsByHand is the remedy for a record that names a partition that does not exist.
-func (c *Config) addPartitionsByHand(topic string, index int32) fault.Remedy {
-	return fault.Do("Add partitions, which moves keys to other partitions, or correct the rows.",
-		c.Command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", topic, index+1)))
 }
 
 // reportGone records that a partition with records waiting has vanished, because the topic was re-created.
