@@ -116,21 +116,6 @@ func (t *Tracker) Add() (pos Position, ticket Ticket, fresh bool, err error) {
 	return pos, Ticket(t.session)<<48 | Ticket(e.generation)<<32 | Ticket(t.slot), true, nil
 }
 
-// Transaction returns the transaction that a ticket's row belongs to; false for one that is acknowledged or of an
-// earlier session. It is safe for concurrent use.
-func (t *Tracker) Transaction(ticket Ticket) (commit LSN, commitTime time.Time, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if uint16(ticket>>48) != t.session {
-		return 0, time.Time{}, false
-	}
-	e := t.ledger.lookup(ticket)
-	if e == nil {
-		return 0, time.Time{}, false
-	}
-	return e.commit, time.UnixMicro(e.micros), true
-}
-
 // TakeBack takes back the row that the last call of Add has handed out: it was not produced, and its ticket is not
 // acknowledged. It is fresh when a stream repeats it. It may be called once, before any other call that moves the
 // tracker but Ack of other rows, and not when that Add handed out none.

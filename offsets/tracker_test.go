@@ -231,30 +231,3 @@ func TestFinishedTellsTimeAndRows(t *testing.T) {
 	}))
 	require.Equal(t, 1, calls)
 }
-
-// A ticket shows its transaction until it is acknowledged, or the session has ended.
-func TestTransactionOfATicket(t *testing.T) {
-	at := time.UnixMicro(1_700_000_000_000_001)
-	tracker := NewTracker(10)
-	require.NoError(t, tracker.Begin(100, at))
-	_, ticket, _, err := tracker.Add()
-	require.NoError(t, err)
-	commit, when, ok := tracker.Transaction(ticket)
-	require.True(t, ok)
-	require.Equal(t, LSN(100), commit)
-	require.True(t, at.Equal(when))
-	require.NoError(t, tracker.Commit(150))
-	require.NoError(t, tracker.Ack([]Ticket{ticket}, nil))
-	_, _, ok = tracker.Transaction(ticket)
-	require.False(t, ok, "acknowledged")
-
-	require.NoError(t, tracker.Begin(200, at))
-	_, ticket, _, err = tracker.Add()
-	require.NoError(t, err)
-	tracker.Rewind(150)
-	require.NoError(t, tracker.Begin(200, at))
-	_, _, _, err = tracker.Add()
-	require.NoError(t, err)
-	_, _, ok = tracker.Transaction(ticket)
-	require.False(t, ok, "of the session before")
-}
