@@ -19,12 +19,19 @@ type Config struct {
 	// How a row becomes a Kafka record.
 	Router Router `key:"router"`
 
-	// Where the records go.
+	// The broker that takes the records. `kafka` is the main road; docs/nats.md says what works with `nats`, a
+	// stream of NATS JetStream.
+	Sink string `key:"sink" default:"kafka" oneof:"kafka|nats"`
+
+	// The Kafka cluster, with `sink: kafka`. With another sink, these keys are refused.
 	Kafka Kafka `key:"kafka"`
+
+	// The stream, with `sink: nats`. With another sink, these keys are refused.
+	NATS NATS `key:"nats"`
 
 	// What a consumer may see after a crash. `at_least_once` uses the idempotent producer and repeats at most the
 	// events that were in flight. `exactly_once` uses Kafka transactions: a consumer with
-	// `isolation.level=read_committed` sees each event once.
+	// `isolation.level=read_committed` sees each event once. With `sink: nats`, see docs/nats.md.
 	Delivery string `key:"delivery" default:"at_least_once" oneof:"at_least_once|exactly_once"`
 
 	// How much may be read from Postgres and not yet be acknowledged by Kafka. When the window is full, reading pauses.

@@ -135,11 +135,12 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 	for _, f := range Fields() {
 		if strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") ||
 			f.Key == "router.preset" || strings.HasPrefix(f.Key, "polling.") ||
-			strings.HasPrefix(f.Key, "router.debezium.") ||
+			strings.HasPrefix(f.Key, "router.debezium.") || strings.HasPrefix(f.Key, "nats.") ||
 			slices.Contains([]string{
 				"postgres.hot_standby", "postgres.primary_dsn", "postgres.wait_for_standbys_count",
 			}, f.Key) {
-			// they need one another; TestTLS, TestSASL, TestPresets, TestSource, TestHotStandby and TestWaitForStandbys
+			// they need one another; TestTLS, TestSASL, TestPresets, TestSource, TestSink, TestHotStandby and
+			// TestWaitForStandbys
 			continue
 		}
 		want := value(f)

@@ -284,6 +284,9 @@ var docs = map[string]string{
 	"router.bad_rows.unconvertible": "" +
 		"Policy for rows with a value of the wrong form, such as headers that are not a JSON object or an " +
 		"invalid timestamp. Empty: router.on_bad_row applies.",
+	"sink": "" +
+		"The broker that takes the records. kafka is the main road; docs/nats.md says what works with nats, a " +
+		"stream of NATS JetStream.",
 	"kafka.brokers": "" +
 		"Brokers to ask for the metadata of the cluster, as host:port.",
 	"kafka.client_id": "" +
@@ -292,7 +295,7 @@ var docs = map[string]string{
 	"kafka.compression": "" +
 		"Compression of record batches.",
 	"kafka.tls.enabled": "" +
-		"Encrypt the connections to Kafka.",
+		"Encrypt the connections.",
 	"kafka.tls.ca": "" +
 		"PEM file with the authorities that may sign the certificates of the brokers. It is read again for " +
 		"each connection (forward: at its start), so it can be rotated. Empty: the authorities of the system.",
@@ -360,10 +363,54 @@ var docs = map[string]string{
 		"pattern, * is any text, ? is any single character, [a-z] is one of these characters, and a dot is a " +
 		"dot. What a rule leaves out is taken from the keys above; config is merged name by name. A list of " +
 		"mappings in the file, JSON in a variable or flag.",
+	"nats.servers": "" +
+		"Servers to connect to, as URLs; further ones of the cluster are found by asking.",
+	"nats.stream": "" +
+		"JetStream stream that takes the events. Its subjects must cover every name that router.topic gives, " +
+		"and the dead-letter topic. One connector writes into it, and nothing else does: the last message in " +
+		"it says how far the connector has come.",
+	"nats.create": "" +
+		"Create the stream if it does not exist: in files, without limits, with the subjects and replicas " +
+		"named below.",
+	"nats.subjects": "" +
+		"Subjects of a stream that is created.",
+	"nats.replicas": "" +
+		"Replicas of a stream that is created: 1, 3 or 5.",
+	"nats.client_name": "" +
+		"Name that the connection carries in the servers' monitoring.",
+	"nats.credentials": "" +
+		"File with the JWT and the nkey seed of the user, as nsc writes it. It is read again for each " +
+		"connection.",
+	"nats.nkey": "" +
+		"File with the seed of the user's nkey, for servers that know users by nkey. It is read again for " +
+		"each connection.",
+	"nats.username": "" +
+		"User name of a server that asks for user and password. It is read again for each connection.",
+	"nats.password": "" +
+		"Password. It is read again for each connection.",
+	"nats.token": "" +
+		"Token of a server that asks for one. It is read again for each connection.",
+	"nats.tls.enabled": "" +
+		"Encrypt the connections.",
+	"nats.tls.ca": "" +
+		"PEM file with the authorities that may sign the certificates of the brokers. It is read again for " +
+		"each connection (forward: at its start), so it can be rotated. Empty: the authorities of the system.",
+	"nats.tls.cert": "" +
+		"PEM file with the client certificate. It is read again for each connection, so it can be rotated.",
+	"nats.tls.key": "" +
+		"PEM file with the client's private key. It is read again for each connection.",
+	"nats.tls.key_password": "" +
+		"Password of the private key, if the key is encrypted (PKCS #8, or the older PEM encryption of " +
+		"OpenSSL).",
+	"nats.tls.server_name": "" +
+		"Name that the certificates of the brokers must carry. Empty: the host of the connection.",
+	"nats.tls.insecure_skip_verify": "" +
+		"Accept any certificate. Anyone on the network path can then read and change everything. For tests " +
+		"only.",
 	"delivery": "" +
 		"What a consumer may see after a crash. at_least_once uses the idempotent producer and repeats at " +
 		"most the events that were in flight. exactly_once uses Kafka transactions: a consumer with " +
-		"isolation.level=read_committed sees each event once.",
+		"isolation.level=read_committed sees each event once. With sink: nats, see docs/nats.md.",
 	"window.records": "" +
 		"Maximum number of records in flight.",
 	"window.bytes": "" +

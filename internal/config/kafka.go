@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // Kafka names the cluster that receives the records.
 type Kafka struct {
@@ -23,9 +26,9 @@ type Kafka struct {
 	Topics Topics `key:"topics"`
 }
 
-// TLS configures the encryption of the connections to Kafka.
+// TLS configures the encryption of the connections to a broker.
 type TLS struct {
-	// Encrypt the connections to Kafka.
+	// Encrypt the connections.
 	Enabled bool `key:"enabled" default:"false"`
 
 	// PEM file with the authorities that may sign the certificates of the brokers. It is read again for each
@@ -81,38 +84,41 @@ func (l *loader) kafka(k *Kafka) {
 		l.fail("kafka.client_id", "a name", "is empty or has control characters")
 	}
 	l.topics(&k.Topics)
-	l.tls(&k.TLS)
+	l.tls("kafka.tls.", &k.TLS)
 	l.sasl(k)
 }
 
-// tls refuses an incomplete configuration: with a certificate and without kafka.tls.enabled, everything would be sent
-// in the clear while an operator believes otherwise.
-func (l *loader) tls(t *TLS) {
+// tls refuses an incomplete configuration: with a certificate and without enabled, everything would be sent in the clear
+// while an operator believes otherwise.
+func (l *loader) tls(section string, t *TLS) {
 	if !t.Enabled {
 		for _, other := range []struct {
 			key string
 			set bool
 		}{
-			{"kafka.tls.ca", t.CA != ""},
-			{"kafka.tls.cert", t.Cert != ""},
-			{"kafka.tls.key", t.Key != ""},
-			{"kafka.tls.key_password", t.KeyPassword.IsSet()},
-			{"kafka.tls.server_name", t.ServerName != ""},
-			{"kafka.tls.insecure_skip_verify", t.InsecureSkipVerify},
+			{"ca", t.CA != ""},
+			{"cert", t.Cert != ""},
+			{"key", t.Key != ""},
+			{"key_password", t.KeyPassword.IsSet()},
+			{"server_name", t.ServerName != ""},
+			{"insecure_skip_verify", t.InsecureSkipVerify},
 		} {
 			if other.set {
-				l.fail(other.key, "", "is set while kafka.tls.enabled is false; set kafka.tls.enabled to true")
+				l.fail(section+other.key, "", "is set while %[1]senabled is false; set %[1]senabled to true", section)
 			}
 		}
 		return
 	}
 	if (t.Cert == "") != (t.Key == "") {
-		l.fail("kafka.tls.cert", "", "kafka.tls.cert and kafka.tls.key belong together; one of them is empty")
+		l.fail(section+"cert", "", "%[1]scert and %[1]skey belong together; one of them is empty", section)
 	}
 	if t.KeyPassword.IsSet() && t.Key == "" {
-		l.fail("kafka.tls.key_password", "", "is set while kafka.tls.key is empty")
+		l.fail(section+"key_password", "", "is set while %skey is empty", section)
 	}
-	if key, err := t.check(); err != nil {
-		l.fail(key, "a PEM file", "%s", err.Error())
+	switch key, err := t.check(); {
+	case errors.Is(err, errEncryptedKey):
+		l.fail(section+key, "a PEM file", "%s; set %skey_password", err.Error(), section)
+	case err != nil:
+		l.fail(section+key, "a PEM file", "%s", err.Error())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 )
 
@@ -79,31 +80,12 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String(
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // secret checks that a secret in a file can be read.
-func (l *loader) secret(key string, c *Config) {
-	if _, err := secretOf(c, key).Read(); err != nil {
-		l.fail(key, "", "cannot be read: %s", err.Error())
+func (l *loader) secret(f Field, c *Config) {
+	if _, err := secretOf(c, f).Read(); err != nil {
+		l.fail(f.Key, "", "cannot be read: %s", err.Error())
 	}
 }
 
-func secretOf(c *Config, key string) Secret {
-	switch key {
-	case "postgres.dsn":
-		return c.Postgres.DSN
-	case "postgres.primary_dsn":
-		return c.Postgres.PrimaryDSN
-	case "kafka.sasl.username":
-		return c.Kafka.SASL.Username
-	case "kafka.sasl.password":
-		return c.Kafka.SASL.Password
-	case "kafka.sasl.oauth.client_secret":
-		return c.Kafka.SASL.OAuth.ClientSecret
-	case "kafka.tls.key_password":
-		return c.Kafka.TLS.KeyPassword
-	case "monitor.webhook":
-		return c.Monitor.Webhook
-	case "traces.headers":
-		return c.Traces.Headers
-	default:
-		panic("config: no secret " + key) // a new secret; found by any test that loads a configuration
-	}
+func secretOf(c *Config, f Field) Secret {
+	return reflect.ValueOf(c).Elem().FieldByIndex(f.index).Interface().(Secret)
 }

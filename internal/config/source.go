@@ -22,8 +22,10 @@ var onlyWAL = []string{
 	"monitor.warn_retained", "monitor.critical_retained", "monitor.wal_volume",
 }
 
-// reads reports whether a key has an effect with this source and this preset.
-func (c *Config) reads(key string) bool { return c.ofOtherSource(key) == "" && c.Router.reads(key) }
+// reads reports whether a key has an effect with this source, this sink and this preset.
+func (c *Config) reads(key string) bool {
+	return c.ofOtherSource(key) == "" && c.ofOtherSink(key) == "" && c.Router.reads(key)
+}
 
 // ofOtherSource says why a key has no effect with this source; empty: it has one.
 func (c *Config) ofOtherSource(key string) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/youmark/pkcs8"
 )
 
-// Build returns the TLS configuration of the connections to Kafka, or nil if TLS is off. The client's certificate is
+// Build returns the TLS configuration of the connections, or nil if TLS is off. The client's certificate is
 // read again for each connection, so that a rotated one is used without a restart. The CA is as of now: see Roots.
 func (t TLS) Build() (*tls.Config, error) {
 	if !t.Enabled {
@@ -59,11 +59,11 @@ func readPool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// check reads the files once and returns the key of the first unusable file.
+// check reads the files once and returns the key, below the section, of the first unusable file.
 func (t TLS) check() (key string, err error) {
 	if t.CA != "" {
 		if _, err := readPool(t.CA); err != nil {
-			return "kafka.tls.ca", err
+			return "ca", err
 		}
 	}
 	if t.Cert == "" || t.Key == "" {
@@ -73,22 +73,25 @@ func (t TLS) check() (key string, err error) {
 	return key, err
 }
 
+// errEncryptedKey is for a private key whose password is not configured.
+var errEncryptedKey = errors.New("the private key is encrypted")
+
 // pair reads the client's certificate and key. With an error it returns the key of the configuration that is wrong.
 func (t TLS) pair() (_ tls.Certificate, key string, err error) {
 	certificate, err := os.ReadFile(t.Cert)
 	if err != nil {
-		return tls.Certificate{}, "kafka.tls.cert", err
+		return tls.Certificate{}, "cert", err
 	}
 	private, err := os.ReadFile(t.Key)
 	if err != nil {
-		return tls.Certificate{}, "kafka.tls.key", err
+		return tls.Certificate{}, "key", err
 	}
 	if private, key, err = t.decrypt(private); err != nil {
 		return tls.Certificate{}, key, fmt.Errorf("%s: %w", t.Key, err)
 	}
 	pair, err := tls.X509KeyPair(certificate, private)
 	if err != nil {
-		return tls.Certificate{}, "kafka.tls.cert", err
+		return tls.Certificate{}, "cert", err
 	}
 	return pair, "", nil
 }
@@ -97,8 +100,8 @@ func (t TLS) pair() (_ tls.Certificate, key string, err error) {
 // encryption can be removed without a change of the configuration.
 func (t TLS) decrypt(text []byte) (_ []byte, key string, err error) {
 	const (
-		keyKey      = "kafka.tls.key"
-		passwordKey = "kafka.tls.key_password"
+		keyKey      = "key"
+		passwordKey = "key_password"
 		encrypted   = "ENCRYPTED PRIVATE KEY" // PKCS #8
 	)
 	var block *pem.Block
@@ -116,7 +119,7 @@ func (t TLS) decrypt(text []byte) (_ []byte, key string, err error) {
 	case err != nil:
 		return nil, passwordKey, err
 	case password == "":
-		return nil, keyKey, errors.New("the private key is encrypted; set kafka.tls.key_password")
+		return nil, keyKey, errEncryptedKey
 	case block.Type == encrypted:
 		private, err := pkcs8.ParsePKCS8PrivateKey(block.Bytes, []byte(password))
 		if err != nil {

@@ -12,7 +12,7 @@ func (l *loader) validate(c *Config) {
 	l.postgres(&c.Postgres)
 	l.source(c)
 	l.router(&c.Router)
-	l.kafka(&c.Kafka)
+	l.sink(c)
 	l.atLeast("window.records", int64(c.Window.Records), 1, "a number from 1")
 	l.atLeast("window.bytes", int64(c.Window.Bytes), 1, "a size above 0")
 	l.atLeast("window.row", int64(c.Window.Row), 1<<20, "a size from 1MiB")
@@ -30,7 +30,7 @@ func (l *loader) validate(c *Config) {
 	l.atLeast("traces.limit", int64(c.Traces.Limit), 0, "a number from 0")
 	for _, f := range fields() {
 		if f.Secret() {
-			l.secret(f.Key, c)
+			l.secret(f, c)
 		}
 	}
 	l.webhook(c.Monitor.Webhook)
@@ -65,6 +65,14 @@ func warnings(c *Config) []string {
 	if c.Kafka.TLS.InsecureSkipVerify {
 		w = append(w, "kafka.tls.insecure_skip_verify is on: "+
 			"anyone on the network path to Kafka can read and change every record")
+	}
+	if c.NATS.TLS.InsecureSkipVerify {
+		w = append(w, "nats.tls.insecure_skip_verify is on: "+
+			"anyone on the network path to NATS can read and change every record")
+	}
+	if n := &c.NATS; !n.TLS.Enabled && (n.Password.IsSet() || n.Token.IsSet()) {
+		w = append(w, "nats.password or nats.token is sent without encryption: set nats.tls.enabled to true, or log in "+
+			"with nats.credentials or nats.nkey, which send no secret")
 	}
 	w = append(w, inTheClear(&c.Kafka)...)
 	if t := &c.Kafka.Topics; !t.Create && len(t.Config)+len(t.Rules) > 0 {

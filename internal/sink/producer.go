@@ -14,14 +14,14 @@ var (
 
 	// ErrFenced is the error of ProduceAt, Drain and Keep if another instance has begun. What was not acknowledged is
 	// the other instance's to send. Abandon it, and Begin again when the source is ours again.
-	ErrFenced = errors.New("another producer has taken over the transactional id")
+	ErrFenced = errors.New("another producer has taken over")
 
 	// ErrSessionOver is the error of ProduceAt, Drain and Keep after an event that no repeat of the same bytes can
 	// heal: the broker has lost the producer's sequence, a transaction has timed out, a refused record is to be left
 	// out, a topic was made again with fewer partitions. The caller calls Abandon, Begin if it has an owner, and
 	// produces again whatever was not acknowledged. Some of that may be in the log already; with transactions, only if
 	// the position that Begin returns covers it.
-	ErrSessionOver = errors.New("the session with Kafka is over")
+	ErrSessionOver = errors.New("the session with the broker is over")
 
 	// ErrNotAllowed is for a user who has no right to the owner's position.
 	ErrNotAllowed = errors.New("the user has no right to the group")

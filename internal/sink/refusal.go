@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -9,7 +10,7 @@ import (
 
 // Reasons of a refusal.
 const (
-	TooLarge      = "too_large"      // larger than the topic's max.message.bytes, alone in its batch
+	TooLarge      = "too_large"      // larger than the topic allows, alone in its batch
 	NoPartition   = "no_partition"   // for a partition that the topic does not have
 	IllegalTopic  = "illegal_topic"  // for a topic that cannot be created under its name
 	InvalidRecord = "invalid_record" // the topic's rules: no key on a compacted topic, a timestamp out of bounds, …
@@ -23,8 +24,9 @@ type RefusedError struct {
 	Reason string // TooLarge, NoPartition, IllegalTopic or InvalidRecord
 
 	// TooLarge
-	Bytes int // of a batch with this record alone, compressed as it would be sent
-	Limit int // the topic's max.message.bytes
+	Bytes   int    // of a batch with this record alone, compressed as it would be sent
+	Limit   int    // the topic's max.message.bytes, or Setting
+	Setting string // the limit's name where it is not the topic's max.message.bytes
 
 	// NoPartition
 	Partition  int32 // that the record names
@@ -51,6 +53,6 @@ func (e *RefusedError) Error() string {
 		return fmt.Sprintf("the row is for partition %d, and topic %q has %d, numbered from 0", e.Partition, e.Topic,
 			e.Partitions)
 	}
-	return fmt.Sprintf("a record of %d bytes is larger than topic %q allows (max.message.bytes %d)", e.Bytes, e.Topic,
-		e.Limit)
+	return fmt.Sprintf("a record of %d bytes is larger than topic %q allows (%s %d)", e.Bytes, e.Topic,
+		cmp.Or(e.Setting, "max.message.bytes"), e.Limit)
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/check"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/nats"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 )
 
-// Check looks at Postgres and Kafka as Run would find them, and changes nothing.
+// Check looks at Postgres and the broker as Run would find them, and changes nothing.
 func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]preflight.Finding, error) {
 	var findings []preflight.Finding
 	for _, w := range c.Warnings {
@@ -28,14 +29,6 @@ func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]p
 	if err != nil {
 		return nil, err
 	}
-	producer, err := wiring.Kafka(c)
-	if err != nil {
-		return nil, err
-	}
-	cluster := check.Options{Cluster: producer.Cluster, CreateTopic: producer.CreateTopic}
-	cluster.KeepTimestamps = producer.KeepTimestamps
-	cluster.OldestRow = oldestRow(ctx, db)
-	cluster.Transactional = c.Delivery == "exactly_once"
 	exposed := watchLogins()
 	found, topics, err := checkPostgres(ctx, c, db, report)
 	if err != nil {
@@ -48,9 +41,28 @@ func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]p
 	if wiring.WritesDeadLetters(c) {
 		topics = append(topics, c.Router.DeadLetterTopic)
 	}
+	more, err := checkBroker(ctx, c, db, topics, report)
+	return append(findings, more...), err
+}
+
+// checkBroker looks at the broker, and at the topics to which rows lead.
+func checkBroker(
+	ctx context.Context, c *config.Loaded, db wiring.Target, topics []string, report progress.Reporter,
+) ([]preflight.Finding, error) {
+	if c.Sink == config.SinkNATS {
+		defer report.Wait(progress.For("NATS to answer"))()
+		return nats.Check(ctx, wiring.NATS(c), c.Delivery == "exactly_once", topics), ctx.Err()
+	}
 	defer report.Wait(progress.For("Kafka to answer"))()
-	brokers, err := check.Cluster(ctx, cluster, topics)
-	findings = append(findings, brokers...)
+	producer, err := wiring.Kafka(c)
+	if err != nil {
+		return nil, err
+	}
+	cluster := check.Options{Cluster: producer.Cluster, CreateTopic: producer.CreateTopic}
+	cluster.KeepTimestamps = producer.KeepTimestamps
+	cluster.OldestRow = oldestRow(ctx, db)
+	cluster.Transactional = c.Delivery == "exactly_once"
+	findings, err := check.Cluster(ctx, cluster, topics)
 	switch {
 	case errors.Is(err, check.ErrNoBroker):
 		return findings, ctx.Err() // the checks that follow ask Kafka, too

@@ -19,8 +19,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/snapshot"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/standbys"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/connector"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -35,30 +33,21 @@ func instance() string {
 
 // connectorConfig takes the settings of the connector and of its producer from the configuration.
 func (p *process) connectorConfig(admin setup.Config, registry prometheus.Registerer) (
-	_ connector.Config, producer kafka.Config, err error,
+	_ connector.Config, b broker, err error,
 ) {
 	c := p.Config
 	route, err := routing.New(c)
 	if err != nil {
-		return connector.Config{}, producer, err
-	}
-	producer, err = wiring.Kafka(c)
-	if err != nil {
-		return connector.Config{}, producer, err
+		return connector.Config{}, b, err
 	}
 	recorder, err := p.tracesRecorder()
 	if err != nil {
-		return connector.Config{}, producer, err
+		return connector.Config{}, b, err
 	}
 	metrics := telemetry.NewMetrics(registry)
-	producer.Logger, producer.Registerer, producer.Ends = p.Logger, registry, &kafka.LogEnds{}
-	var keeper sink.Keeper
-	if producer.Owned = true; c.Delivery == "exactly_once" {
-		producer.Transactions = &kafka.Transactions{Instance: instance()}
-	} else {
-		keeper = kafka.NewKeeper(producer.Cluster, p.Logger)
+	if b, err = p.broker(metrics, registry); err != nil {
+		return connector.Config{}, b, err
 	}
-	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
 	var primary func() (string, error)
 	if c.Postgres.PrimaryDSN.IsSet() {
 		primary = routing.PrimaryDSN(c)
@@ -70,9 +59,9 @@ func (p *process) connectorConfig(admin setup.Config, registry prometheus.Regist
 			Checkpoint: admin.Checkpoint,
 			HotStandby: admin.HotStandby, PrimaryDSN: primary, LongRow: int64(c.Window.Row), Logger: p.Logger,
 		},
-		Sink:           kafka.Open(producer),
-		ExactlyOnce:    producer.Transactions != nil,
-		Keeper:         keeper,
+		Sink:           b.open,
+		ExactlyOnce:    b.transactions,
+		Keeper:         b.keeper,
 		Router:         route,
 		Policies:       wiring.Policies(c),
 		Standbys:       p.standbyGate(admin.Standbys),
@@ -86,7 +75,7 @@ func (p *process) connectorConfig(admin setup.Config, registry prometheus.Regist
 		Traces:         recorder,
 		Metrics:        metrics,
 		Logger:         p.Logger,
-	}, producer, nil
+	}, b, nil
 }
 
 // standbyGate is nil if neither the relay nor the server waits for standbys.

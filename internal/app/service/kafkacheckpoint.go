@@ -6,6 +6,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 )
@@ -16,8 +17,12 @@ type Outside struct {
 	slot   string
 }
 
-// NewOutside takes the Kafka cluster and the slot from the configuration. It connects to nothing.
-func NewOutside(c *config.Loaded) (*Outside, error) {
+// NewOutside takes the Kafka cluster and the slot from the configuration; nil: the sink keeps no mark. It connects to
+// nothing.
+func NewOutside(c *config.Loaded) (setup.Outside, error) {
+	if c.Sink != config.SinkKafka {
+		return nil, nil
+	}
 	k, err := wiring.Kafka(c)
 	if err != nil {
 		return nil, err

@@ -13,19 +13,24 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// publishes is the Kafka that an attempt publishes to, for the account of gaps.
+// publishes is the broker that an attempt publishes to, for the account of gaps.
 type publishes struct {
 	connector *connector.Connector
-	cluster   wire.Cluster
-	ends      *kafka.LogEnds
+	broker
 }
 
-// Kafka takes over the last account as long as the slot may be another instance's.
+// Kafka takes over the last account as long as the slot may be another instance's. Of a stream, the account is its
+// identity alone: whoever looks at its end before each message, as the producer does, needs no other.
 func (p publishes) Kafka(last gap.Kafka) gap.Kafka {
-	if p.connector.Status().State.Name != relay.Streaming {
+	streaming := p.connector.Status().State.Name == relay.Streaming
+	switch {
+	case p.stream != nil && streaming:
+		return gap.Kafka{ID: p.stream.ID()}
+	case p.stream != nil:
+		return last
+	case !streaming:
 		p.ends.Expect(last.ID, last.Ends)
 		return last
 	}
@@ -41,6 +46,9 @@ func (p publishes) Kafka(last gap.Kafka) gap.Kafka {
 // lookAtEnds compares the ends of partitions with the brokers', until ctx ends: records of a partition to which nothing
 // is written any more may be lost, too. It asks less often than the account is written.
 func (p publishes) lookAtEnds(ctx context.Context, every time.Duration, log *zap.Logger) error {
+	if p.stream != nil {
+		return nil
+	}
 	k, err := reader.New(p.cluster)
 	if err != nil {
 		return err
@@ -75,6 +83,9 @@ const endsFactor = 3
 
 // Kept takes losses out of the producer's account.
 func (p publishes) Kept(lost []gap.Lost) {
+	if p.stream != nil {
+		return
+	}
 	settled := make([]kafka.LostRecords, len(lost))
 	for i := range lost {
 		settled[i] = kafka.LostRecords(lost[i])

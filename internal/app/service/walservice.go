@@ -99,7 +99,7 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 // before, and the counters begin again, as after a restart.
 func (s *walService) newEngine() error {
 	registry := prometheus.NewRegistry()
-	cc, producer, err := s.connectorConfig(s.admin, registry)
+	cc, b, err := s.connectorConfig(s.admin, registry)
 	if err != nil {
 		return err
 	}
@@ -108,8 +108,7 @@ func (s *walService) newEngine() error {
 		return err
 	}
 	s.traces = cc.Traces
-	known := publishes{c, producer.Cluster, producer.Ends}
-	s.engine.Store(&engine{Connector: c, metrics: cc.Metrics, publishes: known})
+	s.engine.Store(&engine{Connector: c, metrics: cc.Metrics, publishes: publishes{c, b}})
 	s.relayRegistry.Store(registry)
 	return nil
 }

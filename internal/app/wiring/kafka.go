@@ -1,6 +1,8 @@
 package wiring
 
 import (
+	"fmt"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
@@ -8,8 +10,15 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// Kafka takes the producer's settings from the configuration. Readers and producers of one value use one cluster.
+// Kafka takes the producer's settings from the configuration. Readers and producers of one value use one cluster. It is
+// an error if the sink is another broker.
 func Kafka(c *config.Loaded) (kafka.Config, error) {
+	if c.Sink != config.SinkKafka {
+		return kafka.Config{}, &fault.Error{
+			Kind: fault.Config, Object: "sink", Err: fmt.Errorf("this needs Kafka, and sink is %s", c.Sink),
+			Next: "docs/nats.md lists the commands that work without Kafka.",
+		}
+	}
 	k := kafka.Config{
 		Cluster: wire.Cluster{
 			Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID, Identity: &wire.Identity{},

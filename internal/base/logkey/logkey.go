@@ -28,6 +28,7 @@ const (
 	HolderPID         = "holder_pid"          // backend that holds the slot
 	HolderRole        = "holder_role"         // its role
 	Interval          = "interval"            // time between two polls
+	Known             = "known"               // whether something is known
 	Lanes             = "lanes"               // a number of lanes of a polled table
 	Lasted            = "lasted"              // how long a trouble lasted
 	LeftBy            = "left_by"             // instance that left a position
@@ -63,6 +64,7 @@ const (
 	ServerVersion     = "server_version"      // server_version_num
 	Since             = "since"               // when a trouble or an alert began
 	Slot              = "slot"                // replication slot name
+	Stream            = "stream"              // stream of NATS JetStream
 	Source            = "source"              // wal or polling
 	SQL               = "sql"                 // a statement
 	SQLState          = "sqlstate"            // Postgres error code

@@ -66,6 +66,10 @@ func Remedy(err *sink.RefusedError, goesOn string) fault.Remedy {
 		return err.Remedy.Then(fault.Do(goesOn + " within a minute of a changed setting. Or restart with " +
 			"--router-bad-rows-unconvertible dead_letter, or skip."))
 	}
+	if err.Setting != "" {
+		return err.Remedy.Then(fault.Do(goesOn + " within a minute of a changed setting. Or restart with " +
+			"--router-bad-rows-too-large dead_letter, or skip."))
+	}
 	return fault.Do(fmt.Sprintf("Or raise max.message.bytes of topic %q to %d or more, and what its consumers fetch; "+
 		"%s then. Or restart with --router-bad-rows-too-large dead_letter, or skip.", err.Topic, err.Bytes, goesOn),
 		err.Remedy.Commands...)

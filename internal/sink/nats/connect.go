@@ -1,0 +1,105 @@
+package nats
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+)
+
+// Bounds of a connection. A server that hangs is left after two pings without an answer.
+const (
+	dialTimeout = 5 * time.Second
+	pingEvery   = 5 * time.Second
+	askTimeout  = 5 * time.Second // of a question to JetStream
+)
+
+// Connect opens a connection to one of the servers. Login and certificates are read now. The options come last.
+func (c *Cluster) Connect(more ...client.Option) (*client.Conn, error) {
+	login, err := c.Login.options()
+	if err != nil {
+		return nil, &unreadableError{err}
+	}
+	options := append([]client.Option{
+		client.Name(c.ClientName), client.NoReconnect(), client.Timeout(dialTimeout), client.PingInterval(pingEvery),
+		client.MaxPingsOutstanding(2), client.FlusherTimeout(dialTimeout), client.SkipHostLookup(),
+	}, login...)
+	if c.TLS != nil {
+		tls, err := c.TLS()
+		if err != nil {
+			return nil, &unreadableError{err}
+		}
+		if tls != nil {
+			options = append(options, client.Secure(tls))
+		}
+	}
+	return client.Connect(strings.Join(c.Servers, ","), append(options, more...)...)
+}
+
+// unreadableError is for a file of the login that cannot be read.
+type unreadableError struct{ error }
+
+func (e *unreadableError) Unwrap() error { return e.error }
+
+// dial returns a connection and a channel that is closed with it. The library's own way to connect again would keep
+// sending what it has in its buffer; a new connection begins with nothing.
+func (p *Producer) dial(ctx context.Context) (*connection, <-chan struct{}, error) {
+	closed := make(chan struct{})
+	conn, err := p.cfg.Connect(
+		client.ClosedHandler(func(*client.Conn) { close(closed) }),
+		client.LameDuckModeHandler(func(c *client.Conn) { c.Close() }),
+		client.ErrorHandler(func(_ *client.Conn, _ *client.Subscription, err error) {
+			if strings.Contains(strings.ToLower(err.Error()), client.PERMISSIONS_ERR) {
+				p.report(rightTrouble(err))
+			}
+		}),
+	)
+	if err != nil {
+		return nil, nil, err
+	}
+	if ctx.Err() != nil {
+		conn.Close()
+		return nil, nil, ctx.Err()
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return &connection{Conn: conn, js: js}, closed, nil
+}
+
+// connected lets calls use the connection.
+func (p *Producer) connected(c *connection) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conn = c
+	p.limits.payload = c.MaxPayload()
+	p.queue.again()
+	if p.trouble != nil && p.trouble.Kind != sink.NotAuthorized {
+		p.clear()
+	}
+	p.announce()
+	p.log.Debug("connected to NATS", zap.String(logkey.Address, c.ConnectedUrlRedacted()))
+}
+
+func (p *Producer) disconnected() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conn = nil
+}
+
+// connection waits for a connection.
+func (p *Producer) connection(ctx context.Context) (c *connection, err error) {
+	err = p.await(ctx, func() (bool, error) {
+		c = p.conn
+		return c != nil, p.ran
+	})
+	return c, err
+}

@@ -1,0 +1,58 @@
+package nats
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+)
+
+// Names of headers that the relay adds to a row's own.
+const (
+	reserved        = "Cdc-Outbox-"
+	headerKey       = reserved + "Key"       // the key of the record
+	headerTime      = reserved + "Timestamp" // of the record, RFC 3339 with milliseconds
+	headerTombstone = reserved + "Tombstone" // "true": the payload is NULL, not empty
+	headerRelay     = reserved + "Relay"     // sink.Owner.ID
+	headerPosition  = reserved + "Position"  // see positionText
+)
+
+// positionText is the position of a row in a header: timeline, commit record and index in hexadecimal, number of the
+// transaction, and the time of its commit in microseconds since 1970.
+func positionText(p sink.Position) string {
+	at := int64(0)
+	if p.XID != 0 {
+		at = p.Time.UnixMicro()
+	}
+	return fmt.Sprintf("%d %016X-%08X %d %d", p.Timeline, uint64(p.Commit), p.Index, p.XID, at)
+}
+
+var errPosition = errors.New("it is not a position")
+
+// parsePosition reads positionText.
+func parsePosition(text string) (sink.Position, error) {
+	fields := strings.Split(text, " ")
+	if len(fields) != 4 {
+		return sink.Position{}, errPosition
+	}
+	commit, index, _ := strings.Cut(fields[1], "-")
+	timeline, err1 := strconv.ParseInt(fields[0], 10, 32)
+	at, err2 := strconv.ParseUint(commit, 16, 64)
+	n, err3 := strconv.ParseUint(index, 16, 32)
+	xid, err4 := strconv.ParseUint(fields[2], 10, 32)
+	micros, err5 := strconv.ParseInt(fields[3], 10, 64)
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+		return sink.Position{}, errPosition
+	}
+	p := sink.Position{
+		Timeline: int32(timeline), Position: lsn.Position{Commit: lsn.LSN(at), Index: uint32(n)}, XID: uint32(xid),
+	}
+	if p.XID != 0 {
+		p.Time = time.UnixMicro(micros).UTC()
+	}
+	return p, nil
+}

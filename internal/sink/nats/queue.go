@@ -1,0 +1,85 @@
+package nats
+
+import "github.com/cdc-outbox/cdc-outbox/internal/sink"
+
+// queue holds the records that are not acknowledged, in their order. Record i of it is stored at the sequence base+1+i,
+// or not at all: that place never changes.
+type queue struct {
+	messages []*message
+	first    int64  // number of messages[0], from 0, over all sessions: a late answer to a record given up matches none
+	base     uint64 // the stream's last sequence before messages[0]
+
+	sent    int    // of messages, on this connection since it was settled
+	tried   int    // of messages, ever: what may be in the stream
+	awaited int    // answers that are still to come
+	last    string // Nats-Msg-Id of the message sent last; empty: the next one names its sequence only
+	calling bool   // Acked is being called
+}
+
+func (q *queue) add(m *message) { q.messages = append(q.messages, m) }
+
+func (q *queue) empty() bool { return len(q.messages) == 0 && !q.calling }
+
+// begin sets the place of the first record.
+func (q *queue) begin(base uint64) {
+	q.first += int64(len(q.messages))
+	*q = queue{first: q.first, base: base, calling: q.calling}
+}
+
+// clear gives up all records.
+func (q *queue) clear() sink.Dropped {
+	var d sink.Dropped
+	for _, m := range q.messages {
+		d.Records++
+		d.Bytes += m.size
+	}
+	q.begin(0)
+	return d
+}
+
+// next returns the messages to send now, at most n, and the first one's number. They count as sent.
+func (q *queue) next(n, most int) (batch []*message, number int64) {
+	end := min(len(q.messages), q.sent+n, most)
+	if end <= q.sent {
+		return nil, 0
+	}
+	batch, number = q.messages[q.sent:end:end], q.first+int64(q.sent)
+	for _, m := range batch {
+		m.answered = false
+	}
+	q.awaited += len(batch)
+	q.sent = end
+	q.tried = max(q.tried, end)
+	return batch, number
+}
+
+// again has everything sent again that is not acknowledged.
+func (q *queue) again() { q.sent, q.awaited, q.last = 0, 0, "" }
+
+// take removes the first n records: they are stored.
+func (q *queue) take(n int) []*message {
+	taken := q.messages[:n:n]
+	q.messages = q.messages[n:]
+	q.first += int64(n)
+	q.base += uint64(n)
+	q.sent, q.tried = max(q.sent-n, 0), max(q.tried-n, 0)
+	return taken
+}
+
+// storedPrefix counts the records at the begin of the queue that are stored.
+func (q *queue) storedPrefix() int {
+	n := 0
+	for n < q.sent && q.messages[n].stored {
+		n++
+	}
+	return n
+}
+
+// at returns the record of that number if it is sent, and its index.
+func (q *queue) at(number int64) (*message, int) {
+	i := number - q.first
+	if i < 0 || i >= int64(q.sent) {
+		return nil, 0
+	}
+	return q.messages[i], int(i)
+}

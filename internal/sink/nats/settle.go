@@ -1,0 +1,120 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+)
+
+// settle asks for the end of the stream after an answer that is missing or refuses a message, and on a new connection.
+// It acknowledges what is stored, and has the rest sent again. An error is not worth another question.
+func (f *flow) settle(ctx context.Context) error {
+	p := f.p
+	e, err := p.cfg.lookAt(ctx, f.conn.js)
+	if err != nil {
+		return f.later(streamTrouble(p.cfg.Stream, err))
+	}
+	p.mu.Lock()
+	n, why := p.judge(e)
+	p.limits, p.describe = limits{payload: f.conn.MaxPayload(), message: int64(e.info.Config.MaxMsgSize)}, false
+	p.mu.Unlock()
+	if why != nil {
+		p.end(why)
+		f.unsettled, f.failed = false, nil
+		return nil
+	}
+	if n > 0 {
+		p.acknowledge(n)
+		f.wait.Reset()
+	}
+	p.mu.Lock()
+	p.queue.again()
+	if n > 0 || len(p.queue.messages) == 0 {
+		p.clear()
+	}
+	p.mu.Unlock()
+	failed := f.failed
+	f.failed = nil
+	switch {
+	case failed == nil || n > 0 && !errors.As(failed, new(*answerError)):
+		f.unsettled = false // a first look, a lost answer, or the consequence of either
+	case p.tooLarge():
+		p.end(fmt.Errorf("%w: a message is larger than it may be", sink.ErrSessionOver))
+		f.unsettled = false
+	case follows(failed):
+		f.notBefore = time.Now().Add(f.wait.NextBackOff())
+	default:
+		return f.later(p.publishTrouble(e, failed))
+	}
+	return nil
+}
+
+// follows reports whether a message was refused because the one before it is not there. If that is the first message,
+// its place was another's for a moment, or the server was not up to date.
+func follows(err error) bool {
+	var a *answerError
+	return errors.As(err, &a) && a.follows()
+}
+
+// later notes a trouble. The next look comes after a pause.
+func (f *flow) later(t sink.Trouble) error {
+	f.p.report(t)
+	f.unsettled = true
+	f.notBefore = time.Now().Add(f.wait.NextBackOff())
+	return nil
+}
+
+// judge counts the records at the begin of the queue that the stream has, or returns why the session is over.
+func (p *Producer) judge(e *end) (int, error) {
+	last := e.info.State.LastSeq
+	switch {
+	case p.owner == "" || p.over != nil:
+		return 0, nil
+	case !e.info.Created.Equal(p.created) || last < p.queue.base:
+		return 0, fmt.Errorf("%w: stream %q is not the one of before: it was made again, or put back to an older state",
+			sink.ErrSessionOver, p.cfg.Stream)
+	case last == p.queue.base:
+		return 0, nil
+	}
+	n := last - p.queue.base
+	if n <= uint64(p.queue.tried) && (e.last == nil || p.queue.messages[n-1].is(e.last)) {
+		return int(n), nil
+	}
+	return 0, p.anotherWriter(e.last)
+}
+
+// is reports whether the message of the stream is this one.
+func (m *message) is(stored *jetstream.RawStreamMsg) bool {
+	return stored.Header.Get(headerPosition) == m.msg.Header.Get(headerPosition) &&
+		stored.Header.Get(headerRelay) == m.msg.Header.Get(headerRelay) && stored.Subject == m.msg.Subject
+}
+
+// anotherWriter is for a message at the end of the stream that this session has not written.
+func (p *Producer) anotherWriter(m *jetstream.RawStreamMsg) error {
+	if m == nil {
+		return fmt.Errorf("%w: something else has written into stream %q", sink.ErrSessionOver, p.cfg.Stream)
+	}
+	if relay := m.Header.Get(headerRelay); relay != "" {
+		return fmt.Errorf("%w: message %d of stream %q is of %s", sink.ErrFenced, m.Sequence, p.cfg.Stream, relay)
+	}
+	p.log.Warn("something else writes into the stream of the outbox; each of its messages costs a new session",
+		zap.String(logkey.Stream, p.cfg.Stream), zap.String(logkey.Topic, m.Subject),
+		zap.Uint64(logkey.Sequence, m.Sequence),
+		zap.String(logkey.Next, "Give the other writer another stream: this one is the connector's alone."))
+	return fmt.Errorf("%w: message %d of stream %q is not the connector's", sink.ErrSessionOver, m.Sequence,
+		p.cfg.Stream)
+}
+
+// tooLarge reports whether the first record is larger than server or stream take now.
+func (p *Producer) tooLarge() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.queue.messages) > 0 && p.limits.exceeded(p.queue.messages[0].length) != ""
+}
