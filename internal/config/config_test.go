@@ -101,6 +101,19 @@ monitor:   # nothing below
 	require.Equal(t, "default", c.Origins["http.stall"].String())
 }
 
+// needsOthers reports whether a key is refused alone: TestTLS, TestSASL, TestPresets, TestSource, TestSink,
+// TestHotStandby and TestWaitForStandbys have them.
+func needsOthers(key string) bool {
+	for _, section := range []string{"kafka.tls.", "kafka.sasl.", "polling.", "router.debezium.", "nats."} {
+		if strings.HasPrefix(key, section) {
+			return true
+		}
+	}
+	return slices.Contains([]string{
+		"router.preset", "postgres.hot_standby", "postgres.primary_dsn", "postgres.wait_for_standbys_count",
+	}, key)
+}
+
 // Every key of the contract can be set in each of the three ways, and is then what was set.
 func TestEveryKeyEveryLayer(t *testing.T) {
 	value := func(f Field) string {
@@ -133,14 +146,7 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 		}[f.Type]
 	}
 	for _, f := range Fields() {
-		if strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") ||
-			f.Key == "router.preset" || strings.HasPrefix(f.Key, "polling.") ||
-			strings.HasPrefix(f.Key, "router.debezium.") || strings.HasPrefix(f.Key, "nats.") ||
-			slices.Contains([]string{
-				"postgres.hot_standby", "postgres.primary_dsn", "postgres.wait_for_standbys_count",
-			}, f.Key) {
-			// they need one another; TestTLS, TestSASL, TestPresets, TestSource, TestSink, TestHotStandby and
-			// TestWaitForStandbys
+		if needsOthers(f.Key) {
 			continue
 		}
 		want := value(f)

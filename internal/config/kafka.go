@@ -88,8 +88,8 @@ func (l *loader) kafka(k *Kafka) {
 	l.sasl(k)
 }
 
-// tls refuses an incomplete configuration: with a certificate and without enabled, everything would be sent in the clear
-// while an operator believes otherwise.
+// tls refuses an incomplete configuration: with a certificate and without enabled, everything would be sent in the
+// clear while an operator believes otherwise.
 func (l *loader) tls(section string, t *TLS) {
 	if !t.Enabled {
 		for _, other := range []struct {

@@ -71,8 +71,8 @@ func warnings(c *Config) []string {
 			"anyone on the network path to NATS can read and change every record")
 	}
 	if n := &c.NATS; !n.TLS.Enabled && (n.Password.IsSet() || n.Token.IsSet()) {
-		w = append(w, "nats.password or nats.token is sent without encryption: set nats.tls.enabled to true, or log in "+
-			"with nats.credentials or nats.nkey, which send no secret")
+		w = append(w, "nats.password or nats.token is sent without encryption: set nats.tls.enabled to true, or log "+
+			"in with nats.credentials or nats.nkey, which send no secret")
 	}
 	w = append(w, inTheClear(&c.Kafka)...)
 	if t := &c.Kafka.Topics; !t.Create && len(t.Config)+len(t.Rules) > 0 {

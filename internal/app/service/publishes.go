@@ -22,7 +22,7 @@ type publishes struct {
 }
 
 // Kafka takes over the last account as long as the slot may be another instance's. Of a stream, the account is its
-// identity alone: whoever looks at its end before each message, as the producer does, needs no other.
+// identity alone: the producer compares its end at each message.
 func (p publishes) Kafka(last gap.Kafka) gap.Kafka {
 	streaming := p.connector.Status().State.Name == relay.Streaming
 	switch {

@@ -16,7 +16,7 @@ func Kafka(c *config.Loaded) (kafka.Config, error) {
 	if c.Sink != config.SinkKafka {
 		return kafka.Config{}, &fault.Error{
 			Kind: fault.Config, Object: "sink", Err: fmt.Errorf("this needs Kafka, and sink is %s", c.Sink),
-			Next: "docs/nats.md lists the commands that work without Kafka.",
+			Next: "See which commands work without Kafka: docs/nats.md.",
 		}
 	}
 	k := kafka.Config{

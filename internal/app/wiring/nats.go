@@ -5,7 +5,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/nats"
 )
 
-// NATS takes the way to the stream from the configuration.
+// NATS takes servers, login and stream from the configuration.
 func NATS(c *config.Loaded) nats.Cluster {
 	n := &c.NATS
 	out := nats.Cluster{

@@ -36,8 +36,8 @@ func judgeStream(c *jetstream.StreamConfig, exactlyOnce bool) []weakness {
 	add(len(c.Sources) > 0, true, "It has sources.", "Their messages come between the connector's, which must be the "+
 		"stream's only writer.", "Name a stream of its own in nats.stream, and let another one source it.")
 	add(exactlyOnce && c.Retention != jetstream.LimitsPolicy, true,
-		fmt.Sprintf("Its retention is %s.", c.Retention), "Its last message, which holds the position, is removed as soon "+
-			"as it is consumed: events could be repeated, and delivery is exactly_once.",
+		fmt.Sprintf("Its retention is %s.", c.Retention), "Its last message, which holds the position, is removed as "+
+			"soon as it is consumed: events could be repeated, and delivery is exactly_once.",
 		"Use a stream with retention limits, or set delivery to at_least_once.")
 	add(c.Retention == jetstream.InterestPolicy, false, "Its retention is interest.",
 		"An event is dropped if no consumer exists at the moment it is published.",
@@ -47,11 +47,12 @@ func judgeStream(c *jetstream.StreamConfig, exactlyOnce bool) []weakness {
 	add(c.Replicas < 3, false, fmt.Sprintf("It has %d replica(s).", c.Replicas),
 		"Acknowledged events are lost with the disk of one server.", "Use a stream with 3 replicas, on 3 servers.")
 	add(c.Discard == jetstream.DiscardOld && (c.MaxMsgs > 0 || c.MaxBytes > 0), false,
-		"It discards its oldest messages when it is full.", "Events that nobody has consumed yet are among them.",
-		"Set discard to new: the connector then waits, and nothing is lost; or size the limits for the longest outage of a "+
-			"consumer.")
+		"It discards its oldest messages when it is full.", "Events that no consumer has read yet are among them.",
+		"Set discard to new: the connector then waits, and nothing is lost; or size the limits for the longest outage "+
+			"of a consumer.")
 	add(c.MaxMsgsPerSubject > 0, false, fmt.Sprintf("It keeps %d message(s) of each subject.", c.MaxMsgsPerSubject),
-		"Older events of a topic are removed, whether they are consumed or not.", "Raise or remove max_msgs_per_subject.")
+		"Older events of a topic are removed, whether they are consumed or not.",
+		"Raise or remove max_msgs_per_subject.")
 	return out
 }
 
@@ -61,7 +62,9 @@ func Check(ctx context.Context, c Cluster, exactlyOnce bool, topics []string) []
 	conn, err := c.Connect()
 	if err != nil {
 		t := connectTrouble(c.Servers, err)
-		return []preflight.Finding{failed(subject, t.Sentence, "Nothing can be published.", fault.Do(t.Remedy, t.Commands...))}
+		return []preflight.Finding{
+			failed(subject, sentence(t.Sentence), "Nothing can be published.", fault.Do(t.Remedy, t.Commands...)),
+		}
 	}
 	defer conn.Close()
 	findings := []preflight.Finding{preflight.Fine(subject, fmt.Sprintf("Connected to a server of version %s.",

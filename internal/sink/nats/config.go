@@ -16,7 +16,7 @@ type Config struct {
 
 	ExactlyOnce bool // refuses a stream that forgets its last message as soon as it is consumed
 
-	Identity    *Identity   // told which stream it is; nil: nobody is
+	Identity    *Identity   // receives the identity of the stream; nil: not needed
 	Logger      *zap.Logger // required
 	Reconnected func()      // each connection after the first; nil: it is not called
 

@@ -89,10 +89,12 @@ func (p *Producer) connected(c *connection) {
 	p.log.Debug("connected to NATS", zap.String(logkey.Address, c.ConnectedUrlRedacted()))
 }
 
-func (p *Producer) disconnected() {
+// disconnected takes the connection from the calls that use it.
+func (p *Producer) disconnected(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.conn = nil
+	p.log.Debug("the connection to NATS is closed", zap.Error(why))
 }
 
 // connection waits for a connection.

@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// message is a record on its way.
+// message is a record in transit.
 type message struct {
 	msg    *client.Msg
 	id     string // the header Nats-Msg-Id: the event's id, unless the stream has another message of that id
@@ -40,54 +40,38 @@ func (l limits) newMessage(rec *router.Record, owner string, pos sink.Position) 
 	if why := illegalSubject(rec.Topic); why != "" {
 		return nil, &sink.RefusedError{Topic: rec.Topic, Reason: sink.IllegalTopic, Why: why}
 	}
-	position := positionText(pos)
-	h := client.Header{headerRelay: {owner}, headerPosition: {position}}
-	h[headerTime] = []string{time.UnixMilli(rec.Timestamp).UTC().Format("2006-01-02T15:04:05.000Z07:00")}
+	h, m := headers{client.Header{}}, &message{size: int64(rec.Size()), tag: rec.Tag}
+	h.add(headerRelay, owner)
+	h.add(headerPosition, positionText(pos))
+	h.add(headerTime, time.UnixMilli(rec.Timestamp).UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	if rec.Key != nil {
-		h[headerKey] = []string{string(rec.Key)}
+		h.add(headerKey, string(rec.Key))
 	}
 	if rec.Value == nil {
-		h[headerTombstone] = []string{"true"}
+		h.add(headerTombstone, "true")
 	}
-	m := &message{size: int64(rec.Size()), tag: rec.Tag}
 	for i := range rec.Headers {
 		one := &rec.Headers[i]
-		if belongsToServer(one.Key) {
-			return nil, refused(rec.Topic, fmt.Sprintf("the header %q would be an instruction to the server", one.Key))
+		if why := illegalName(one.Key); why != "" {
+			return nil, &sink.RefusedError{
+				Topic: rec.Topic, Reason: sink.InvalidRecord, Sentence: fmt.Sprintf("the header %q %s", one.Key, why),
+				Remedy: fault.Do("Have later rows name the header otherwise."),
+			}
 		}
 		if one.Value != nil {
-			h[one.Key] = append(h[one.Key], string(one.Value))
-		}
-		if one.Key == "id" && len(one.Value) <= longestID {
-			m.id = string(one.Value)
+			h.add(one.Key, string(one.Value))
 		}
 	}
-	if m.id == "" {
-		m.id = position
+	if m.id = h.Get("id"); m.id == "" || len(m.id) > longestID {
+		m.id = h.Get(headerPosition)
 	}
-	length := len("NATS/1.0\r\n") + len("\r\n")
-	for name, values := range h {
-		for _, value := range values {
-			if !fitsHeader(name, value) {
-				return nil, refused(rec.Topic, fmt.Sprintf("the header %q, or its value, is not a text of one line "+
-					"without blanks at its ends", name))
-			}
-			length += len(name) + len(": \r\n") + len(value)
-		}
-	}
+	length := h.length()
 	m.length = length + forSending + len(rec.Value)
 	if err := l.fits(rec.Topic, m.length, length+forSending); err != nil {
 		return nil, err
 	}
-	m.msg = &client.Msg{Subject: rec.Topic, Header: h, Data: bytes.Clone(rec.Value)}
+	m.msg = &client.Msg{Subject: rec.Topic, Header: h.Header, Data: bytes.Clone(rec.Value)}
 	return m, nil
-}
-
-func refused(topic, sentence string) error {
-	return &sink.RefusedError{
-		Topic: topic, Reason: sink.InvalidRecord, Sentence: sentence,
-		Remedy: fault.Do("Change what writes the rows, or give such rows a policy with router.bad_rows.unconvertible."),
-	}
 }
 
 // limits are the largest sizes that server and stream take, in bytes; zero: not known, or none.
@@ -145,28 +129,64 @@ func illegalSubject(s string) string {
 	return ""
 }
 
-// belongsToServer reports whether the server or the relay acts on headers of this name. One of them, from a row, could
-// purge the stream (Nats-Rollup).
-func belongsToServer(name string) bool {
-	for _, prefix := range []string{"Nats-", reserved} {
-		if len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {
-			return true
-		}
+// illegalName says why a header cannot have the name; empty: it can. The server acts on headers of its own, and one of
+// them from a row could purge the stream (Nats-Rollup). The client library leaves illegal names out without a word.
+func illegalName(name string) string {
+	const server = "Nats-"
+	if len(name) >= len(server) && strings.EqualFold(name[:len(server)], server) {
+		return "would be an instruction to the server"
 	}
-	return false
-}
-
-// fitsHeader reports whether the client library writes the header as it is: it leaves out illegal names, trims blanks
-// and replaces line breaks without a word.
-func fitsHeader(name, value string) bool {
-	if name == "" || strings.ContainsAny(value, "\r\n\x00") || textproto.TrimString(value) != value {
-		return false
+	for _, own := range []string{
+		headerKey, headerTime, headerTombstone, headerEscaped, headerRelay, headerPosition,
+	} {
+		if strings.EqualFold(name, own) {
+			return "is the connector's own"
+		}
 	}
 	for i := range len(name) {
-		c := name[i]
-		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
-			return false
+		if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return "has a character that NATS does not allow in a name"
 		}
 	}
-	return true
+	if name == "" {
+		return "has no name"
+	}
+	return ""
+}
+
+// headers are a message's.
+type headers struct{ client.Header }
+
+// add adds a value. One that is not a line of text without blanks at its ends would be changed in transit: it is
+// escaped, and its name is listed.
+func (h headers) add(name, value string) {
+	if strings.ContainsAny(value, "\r\n\x00") || textproto.TrimString(value) != value {
+		value = escape(value)
+		h.Header[headerEscaped] = []string{strings.TrimPrefix(h.Get(headerEscaped)+","+name, ",")}
+	}
+	h.Header[name] = append(h.Header[name], value)
+}
+
+// escape writes %, blanks and control characters as % and two hexadecimal digits, as in a URL.
+func escape(value string) string {
+	var b strings.Builder
+	for i := range len(value) {
+		if c := value[i]; c <= ' ' || c == '%' || c == 0x7f {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// length is the number of bytes of the encoded headers.
+func (h headers) length() int {
+	n := len("NATS/1.0\r\n") + len("\r\n")
+	for name, values := range h.Header {
+		for _, value := range values {
+			n += len(name) + len(": \r\n") + len(value)
+		}
+	}
+	return n
 }

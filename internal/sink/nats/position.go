@@ -13,12 +13,12 @@ import (
 
 // Names of headers that the relay adds to a row's own.
 const (
-	reserved        = "Cdc-Outbox-"
-	headerKey       = reserved + "Key"       // the key of the record
-	headerTime      = reserved + "Timestamp" // of the record, RFC 3339 with milliseconds
-	headerTombstone = reserved + "Tombstone" // "true": the payload is NULL, not empty
-	headerRelay     = reserved + "Relay"     // sink.Owner.ID
-	headerPosition  = reserved + "Position"  // see positionText
+	headerKey       = "Outbox-Key"       // the key of the record
+	headerTime      = "Outbox-Timestamp" // of the record, RFC 3339 with milliseconds
+	headerTombstone = "Outbox-Tombstone" // "true": the payload is NULL, not empty
+	headerEscaped   = "Outbox-Escaped"   // names of headers whose values are escaped, see escape
+	headerRelay     = "Outbox-Relay"     // sink.Owner.ID
+	headerPosition  = "Outbox-Position"  // see positionText
 )
 
 // positionText is the position of a row in a header: timeline, commit record and index in hexadecimal, number of the

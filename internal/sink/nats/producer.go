@@ -95,6 +95,9 @@ func (p *Producer) usable() error {
 	return nil
 }
 
+// goesOn reports whether there is a session that is not over.
+func (p *Producer) goesOn() bool { return p.owner != "" && p.over == nil }
+
 // Abandon implements sink.Producer.
 func (p *Producer) Abandon() sink.Dropped {
 	p.mu.Lock()
@@ -151,7 +154,7 @@ func (p *Producer) poke() {
 func (p *Producer) end(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over != nil || p.owner == "" {
+	if !p.goesOn() {
 		return
 	}
 	p.over = why
@@ -162,14 +165,25 @@ func (p *Producer) end(why error) {
 	}
 }
 
-// A message is sent as soon as it can be, and a transaction of the source has no counterpart in a stream. The position
-// in each message is the mark of the checkpoint, too.
-func (*Producer) Mark()                            {}
-func (*Producer) Commit()                          {}
-func (*Producer) Full()                            {}
-func (*Producer) Flush()                           {}
-func (*Producer) Refresh()                         {}
-func (*Producer) Remember(sink.Mark)               {}
+// Mark implements sink.Producer: a transaction of the source has no counterpart in a stream.
+func (*Producer) Mark() {}
+
+// Commit implements sink.Producer.
+func (*Producer) Commit() {}
+
+// Full implements sink.Producer.
+func (*Producer) Full() {}
+
+// Flush implements sink.Producer: a message is sent as soon as it can be.
+func (*Producer) Flush() {}
+
+// Refresh implements sink.Producer: a refusal asks for the limits of the stream.
+func (*Producer) Refresh() {}
+
+// Remember implements sink.Producer: the position in each message is the mark of the checkpoint, too.
+func (*Producer) Remember(sink.Mark) {}
+
+// Remembered implements sink.Producer.
 func (*Producer) Remembered(context.Context) error { return nil }
 
 // Grown implements sink.Producer: a stream has no partitions.

@@ -11,12 +11,11 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	client "github.com/nats-io/nats.go"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 const (
-	inFlight  = 4096            // messages without an answer: the server keeps 10,000 of a stream waiting, and drops more
+	inFlight  = 4096            // messages without an answer: the server keeps 10,000 of a stream, and drops more
 	burst     = 256             // messages that are sent before answers are looked at
 	ackWait   = 5 * time.Second // without any answer, the stream is asked
 	firstWait = 50 * time.Millisecond
@@ -50,12 +49,8 @@ func (p *Producer) run(ctx context.Context) error {
 		}
 		wait.Reset()
 		err = (&flow{p: p, conn: conn, wait: newBackoff()}).serve(ctx, closed)
-		p.disconnected()
+		p.disconnected(err)
 		conn.Close()
-		var f *fault.Error
-		if errors.As(err, &f) {
-			return f
-		}
 	}
 	return nil
 }
@@ -101,9 +96,7 @@ func (f *flow) serve(ctx context.Context, closed <-chan struct{}) error {
 	defer clock.Stop()
 	for {
 		if f.asks() && f.answered() && !time.Now().Before(f.notBefore) {
-			if err := f.settle(ctx); err != nil {
-				return err
-			}
+			f.settle(ctx)
 		}
 		more := f.send()
 		clock.Reset(f.look())
@@ -162,7 +155,7 @@ func (f *flow) send() <-chan struct{} {
 	if f.overdue() {
 		f.unsettled, f.failed = true, errSilent
 	}
-	if f.unsettled || p.owner == "" || p.over != nil {
+	if f.unsettled || !p.goesOn() {
 		p.mu.Unlock()
 		return nil
 	}
@@ -276,14 +269,15 @@ func (f *flow) deliver() {
 	f.p.mu.Lock()
 	n := f.p.queue.storedPrefix()
 	f.p.mu.Unlock()
-	if n > 0 {
-		f.p.acknowledge(n)
-		f.wait.Reset()
-		if !f.unsettled {
-			f.failed = nil
-			f.p.fine()
-		}
+	if n == 0 {
+		return
 	}
+	f.wait.Reset()
+	if !f.unsettled {
+		f.failed = nil
+		f.p.fine() // before Drain returns
+	}
+	f.p.acknowledge(n)
 }
 
 // acknowledge removes the first n records and calls Acked for them.

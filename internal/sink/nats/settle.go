@@ -14,12 +14,13 @@ import (
 )
 
 // settle asks for the end of the stream after an answer that is missing or refuses a message, and on a new connection.
-// It acknowledges what is stored, and has the rest sent again. An error is not worth another question.
-func (f *flow) settle(ctx context.Context) error {
+// It acknowledges what is stored, and has the rest sent again.
+func (f *flow) settle(ctx context.Context) {
 	p := f.p
 	e, err := p.cfg.lookAt(ctx, f.conn.js)
 	if err != nil {
-		return f.later(streamTrouble(p.cfg.Stream, err))
+		f.later(streamTrouble(p.cfg.Stream, err))
+		return
 	}
 	p.mu.Lock()
 	n, why := p.judge(e)
@@ -28,57 +29,53 @@ func (f *flow) settle(ctx context.Context) error {
 	if why != nil {
 		p.end(why)
 		f.unsettled, f.failed = false, nil
-		return nil
+		return
 	}
 	if n > 0 {
-		p.acknowledge(n)
 		f.wait.Reset()
+		p.fine()
+		p.acknowledge(n)
 	}
 	p.mu.Lock()
 	p.queue.again()
-	if n > 0 || len(p.queue.messages) == 0 {
-		p.clear()
-	}
 	p.mu.Unlock()
 	failed := f.failed
 	f.failed = nil
 	switch {
 	case failed == nil || n > 0 && !errors.As(failed, new(*answerError)):
-		f.unsettled = false // a first look, a lost answer, or the consequence of either
+		f.unsettled = false // the first question, a lost answer, or the consequence of either
 	case p.tooLarge():
 		p.end(fmt.Errorf("%w: a message is larger than it may be", sink.ErrSessionOver))
 		f.unsettled = false
 	case follows(failed):
 		f.notBefore = time.Now().Add(f.wait.NextBackOff())
 	default:
-		return f.later(p.publishTrouble(e, failed))
+		f.later(p.publishTrouble(e, failed))
 	}
-	return nil
 }
 
-// follows reports whether a message was refused because the one before it is not there. If that is the first message,
+// follows reports whether a message was refused because its predecessor is not there. If that is the first message,
 // its place was another's for a moment, or the server was not up to date.
 func follows(err error) bool {
 	var a *answerError
 	return errors.As(err, &a) && a.follows()
 }
 
-// later notes a trouble. The next look comes after a pause.
-func (f *flow) later(t sink.Trouble) error {
+// later notes a trouble. The next question comes after a pause.
+func (f *flow) later(t sink.Trouble) {
 	f.p.report(t)
 	f.unsettled = true
 	f.notBefore = time.Now().Add(f.wait.NextBackOff())
-	return nil
 }
 
 // judge counts the records at the begin of the queue that the stream has, or returns why the session is over.
 func (p *Producer) judge(e *end) (int, error) {
 	last := e.info.State.LastSeq
 	switch {
-	case p.owner == "" || p.over != nil:
+	case !p.goesOn():
 		return 0, nil
 	case !e.info.Created.Equal(p.created) || last < p.queue.base:
-		return 0, fmt.Errorf("%w: stream %q is not the one of before: it was made again, or put back to an older state",
+		return 0, fmt.Errorf("%w: stream %q is another than before: it was made again, or put back to an older state",
 			sink.ErrSessionOver, p.cfg.Stream)
 	case last == p.queue.base:
 		return 0, nil
@@ -93,7 +90,7 @@ func (p *Producer) judge(e *end) (int, error) {
 // is reports whether the message of the stream is this one.
 func (m *message) is(stored *jetstream.RawStreamMsg) bool {
 	return stored.Header.Get(headerPosition) == m.msg.Header.Get(headerPosition) &&
-		stored.Header.Get(headerRelay) == m.msg.Header.Get(headerRelay) && stored.Subject == m.msg.Subject
+		stored.Header.Get(headerRelay) == m.msg.Header.Get(headerRelay)
 }
 
 // anotherWriter is for a message at the end of the stream that this session has not written.

@@ -62,7 +62,9 @@ func (c *Cluster) create(ctx context.Context, js jetstream.JetStream) (jetstream
 
 // latest finds the newest message of the owner at the end of the stream, and whether nothing that it may have written
 // after it can be missing.
-func (c *Cluster) latest(ctx context.Context, js jetstream.JetStream, owner string) (_ *end, _ sink.Stored, complete bool, _ error) {
+func (c *Cluster) latest(ctx context.Context, js jetstream.JetStream, owner string) (
+	_ *end, _ sink.Stored, complete bool, _ error,
+) {
 	e, err := c.lookAt(ctx, js)
 	if err != nil || e.info.State.LastSeq == 0 {
 		return e, sink.Stored{}, true, err
@@ -102,8 +104,8 @@ func (c *Cluster) storedIn(m *jetstream.RawStreamMsg) (sink.Stored, error) {
 		return sink.Stored{}, &fault.Error{
 			Kind: fault.Operator, Object: fmt.Sprintf("message %d of stream %q", m.Sequence, c.Stream),
 			Err: fmt.Errorf("its header %s cannot be read: %w", headerPosition, err),
-			Next: "Find out what else writes into the stream: it belongs to this connector. Remove the message if it is " +
-				"not an event (nats stream rmm).",
+			Next: "Find out what else writes into the stream: it belongs to this connector. Remove the message if it " +
+				"is not an event (nats stream rmm).",
 		}
 	}
 	return sink.Stored{Position: p}, nil

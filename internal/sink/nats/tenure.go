@@ -73,8 +73,8 @@ func (p *Producer) answered(e *end, found, complete bool) {
 	if complete {
 		return
 	}
-	p.log.Warn("the last messages of the stream were removed, or are not the connector's: events of the moments before "+
-		"its last stop may be published again, unless the slot is past them",
+	p.log.Warn("the last messages of the stream were removed, or are not the connector's: events of the moments "+
+		"before its last stop may be published again, unless the slot is past them",
 		zap.String(logkey.Stream, p.cfg.Stream), zap.Uint64(logkey.Sequence, e.info.State.LastSeq),
 		zap.Bool(logkey.Known, found))
 }
@@ -84,8 +84,8 @@ func (p *Producer) unfit(info *jetstream.StreamInfo) error {
 	for _, f := range judgeStream(&info.Config, p.cfg.ExactlyOnce) {
 		if f.never {
 			return &fault.Error{
-				Kind: fault.Operator, Object: fmt.Sprintf("stream %q", p.cfg.Stream), Err: errors.New(f.found + " " + f.why),
-				Next: f.remedy,
+				Kind: fault.Operator, Object: fmt.Sprintf("stream %q", p.cfg.Stream),
+				Err: errors.New(f.found + " " + f.why), Next: f.remedy,
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func (p *Producer) Keep(ctx context.Context) error {
 }
 
 // still is nil unless there are more messages in the stream than this session has sent. What it has sent while the
-// question was on the way is counted: more can only be too many by another's.
+// question was in transit is counted: more can only be too many by another's.
 func (p *Producer) still(e *end) error {
 	p.mu.Lock()
 	var over error

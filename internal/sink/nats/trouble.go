@@ -56,14 +56,14 @@ func connectTrouble(servers []string, err error) sink.Trouble {
 	t := sink.Trouble{
 		Kind: sink.BrokerUnreachable, Object: "servers " + strings.Join(servers, ", "),
 		Sentence: "no connection to NATS: " + err.Error(),
-		Remedy:   "Start the servers, or correct nats.servers. The relay connects by itself.",
+		Remedy:   "Start the servers, or correct nats.servers. The relay tries on.",
 	}
 	var unreadable *unreadableError
 	switch {
 	case errors.As(err, &unreadable):
 		t.Kind = sink.NoToken
 		t.Sentence = "the login or a certificate for NATS cannot be read: " + err.Error()
-		t.Remedy = "Put the file in its place, readable for this user. The relay connects by itself."
+		t.Remedy = "Put the file in its place, readable for this user. The relay tries on."
 	case refusesLogin(err):
 		t.Kind = sink.NotAuthenticated
 		t.Sentence = "NATS refuses the login: " + err.Error()
@@ -98,8 +98,8 @@ func streamTrouble(stream string, err error) sink.Trouble {
 	t := sink.Trouble{
 		Kind: sink.BrokerUnreachable, Object: fmt.Sprintf("stream %q", stream),
 		Sentence: "JetStream does not answer: " + err.Error(),
-		Remedy: "See whether the servers are in one cluster and have a majority, and whether the account has JetStream " +
-			"(nats server report jetstream).",
+		Remedy: "See whether the servers are in one cluster and have a majority, and whether the account has " +
+			"JetStream (nats server report jetstream).",
 	}
 	var refused *jetstream.APIError
 	switch {
@@ -107,8 +107,8 @@ func streamTrouble(stream string, err error) sink.Trouble {
 		t.Kind, t.Sentence = sink.TopicMissing, "it does not exist"
 		t.Remedy = "Create it with subjects that cover every topic of the outbox and the dead-letter topic, or set " +
 			"nats.create to true and nats.subjects."
-		t.Commands = []string{fmt.Sprintf(
-			"nats stream add %s --subjects='outbox.>,cdc-outbox.dead-letter' --storage=file --replicas=3 --defaults", stream)}
+		t.Commands = []string{fmt.Sprintf("nats stream add %s --subjects='outbox.>,cdc-outbox.dead-letter' "+
+			"--storage=file --replicas=3 --defaults", stream)}
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		t.Kind, t.Sentence = sink.Rejected, "JetStream is not enabled for the account"
 		t.Remedy = "Enable it in the configuration of the servers (jetstream {}), and for the account."
@@ -129,14 +129,14 @@ func (p *Producer) publishTrouble(e *end, err error) sink.Trouble {
 		Remedy: "Change the setting of the stream that is named (nats stream edit), or the limit of the account.",
 	}
 	var a *answerError
+	uncovered := errors.Is(err, errNoResponder) && !covers(&e.info.Config, subject)
 	switch {
-	case errors.As(err, &a) && a.Code == wrongStream, errors.Is(err, errNoResponder) && !covers(&e.info.Config, subject):
+	case errors.As(err, &a) && a.Code == wrongStream, uncovered:
 		t.Kind, t.Object = sink.TopicMissing, fmt.Sprintf("subject %q", subject)
 		t.Sentence = fmt.Sprintf("it is not a subject of stream %q", p.cfg.Stream)
 		t.Remedy = "Add it to the stream's subjects, or correct router.topic."
-		t.Commands = []string{fmt.Sprintf("nats stream edit %s --subjects='%s'", p.cfg.Stream,
-			strings.Join(append(e.info.Config.Subjects[:len(e.info.Config.Subjects):len(e.info.Config.Subjects)],
-				subject), ","))}
+		t.Commands = []string{fmt.Sprintf("nats stream edit %s --subjects='%s,%s'", p.cfg.Stream,
+			strings.Join(e.info.Config.Subjects, ","), subject)}
 	case errors.Is(err, errNoResponder):
 		t.Kind, t.Sentence = sink.NoLeader, "no server leads it"
 		t.Remedy = "See which of its servers are away (nats stream report): it needs a majority of its replicas."

@@ -24,7 +24,7 @@ type Server struct {
 }
 
 // patience is how long servers and clusters may take on a busy machine.
-const patience = 20*time.Second
+const patience = 20 * time.Second
 
 // Start starts a server that ends with the test. change, if not nil, changes its options.
 func Start(tb testing.TB, change func(*server.Options)) *Server {
