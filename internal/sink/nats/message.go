@@ -25,6 +25,8 @@ type message struct {
 
 	answered bool // since it was sent last
 	stored   bool // the answer says so
+
+	expected [4]string // values of the headers that send sets: in the message, so that they cost no allocations
 }
 
 // Bounds of one message. The server keeps the length of the headers in 16 bits, and takes the headers of the

@@ -2,7 +2,6 @@ package nats
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +27,15 @@ func positionText(p sink.Position) string {
 	if p.XID != 0 {
 		at = p.Time.UnixMicro()
 	}
-	return fmt.Sprintf("%d %016X-%08X %d %d", p.Timeline, uint64(p.Commit), p.Index, p.XID, at)
+	b := make([]byte, 0, 64)
+	b = strconv.AppendInt(b, int64(p.Timeline), 10)
+	b = append(b, ' ')
+	b, _ = p.Position.AppendText(b) // cannot fail
+	b = append(b, ' ')
+	b = strconv.AppendUint(b, uint64(p.XID), 10)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, at, 10)
+	return string(b)
 }
 
 var errPosition = errors.New("it is not a position")
@@ -39,18 +46,14 @@ func parsePosition(text string) (sink.Position, error) {
 	if len(fields) != 4 {
 		return sink.Position{}, errPosition
 	}
-	commit, index, _ := strings.Cut(fields[1], "-")
 	timeline, err1 := strconv.ParseInt(fields[0], 10, 32)
-	at, err2 := strconv.ParseUint(commit, 16, 64)
-	n, err3 := strconv.ParseUint(index, 16, 32)
-	xid, err4 := strconv.ParseUint(fields[2], 10, 32)
-	micros, err5 := strconv.ParseInt(fields[3], 10, 64)
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	at, err2 := lsn.ParsePosition(fields[1])
+	xid, err3 := strconv.ParseUint(fields[2], 10, 32)
+	micros, err4 := strconv.ParseInt(fields[3], 10, 64)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return sink.Position{}, errPosition
 	}
-	p := sink.Position{
-		Timeline: int32(timeline), Position: lsn.Position{Commit: lsn.LSN(at), Index: uint32(n)}, XID: uint32(xid),
-	}
+	p := sink.Position{Timeline: int32(timeline), Position: at, XID: uint32(xid)}
 	if p.XID != 0 {
 		p.Time = time.UnixMicro(micros).UTC()
 	}
