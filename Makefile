@@ -256,7 +256,7 @@ links:
 	echo "cmd/cdc-outbox calls no method by name"
 
 # Values in, values out: no detour may bring a connection to Postgres along.
-PURE := ./offsets ./router ./pgoutput ./internal/sink/kafka/... ./internal/deadletter ./internal/tools/compare ./internal/tools/archive
+PURE := ./offsets ./router ./pgoutput ./internal/sink/... ./internal/deadletter ./internal/tools/compare ./internal/tools/archive
 .PHONY: pure
 pure:
 	@found=$$($(GO) list -deps $(PURE) | grep -E 'github.com/jackc/' || true); \

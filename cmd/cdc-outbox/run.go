@@ -6,13 +6,11 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/build"
-	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 )
 
 func (a *app) runCommand() *cobra.Command {
-	sink := sinkKafka
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the connector",
@@ -35,12 +33,8 @@ disturbed.`,
 			if err != nil {
 				return err
 			}
-			switch sink {
-			case sinkKafka:
-			case sinkStdout:
+			if c.Sink == config.SinkStdout {
 				return a.runToStdout(cmd.Context(), c)
-			default:
-				return fault.Usage("--sink is kafka or stdout", "leave --sink out for kafka")
 			}
 			log, err := telemetry.NewLogger(a.stderr, c.Log.Level, a.logFormat(c))
 			if err != nil {
@@ -57,15 +51,8 @@ disturbed.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&sink, "sink", sink, "where records go: kafka, or stdout to look at them")
 	return cmd
 }
-
-// The values of --sink.
-const (
-	sinkKafka  = "kafka"
-	sinkStdout = "stdout"
-)
 
 // logFormat is the configured one; auto depends on whether stderr is a terminal.
 func (a *app) logFormat(c *config.Loaded) string {

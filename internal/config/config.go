@@ -20,8 +20,8 @@ type Config struct {
 	Router Router `key:"router"`
 
 	// The broker that takes the records. `kafka` is the main road; docs/nats.md says what works with `nats`, a
-	// stream of NATS JetStream.
-	Sink string `key:"sink" default:"kafka" oneof:"kafka|nats"`
+	// stream of NATS JetStream. `stdout` is for `run` on a command line: it prints records instead of sending them.
+	Sink string `key:"sink" default:"kafka" oneof:"kafka|nats|stdout"`
 
 	// The Kafka cluster, with `sink: kafka`. With another sink, these keys are refused.
 	Kafka Kafka `key:"kafka"`

@@ -286,7 +286,8 @@ var docs = map[string]string{
 		"invalid timestamp. Empty: router.on_bad_row applies.",
 	"sink": "" +
 		"The broker that takes the records. kafka is the main road; docs/nats.md says what works with nats, a " +
-		"stream of NATS JetStream.",
+		"stream of NATS JetStream. stdout is for run on a command line: it prints records instead of sending " +
+		"them.",
 	"kafka.brokers": "" +
 		"Brokers to ask for the metadata of the cluster, as host:port.",
 	"kafka.client_id": "" +

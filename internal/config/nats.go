@@ -49,8 +49,9 @@ type NATS struct {
 
 // The values of sink.
 const (
-	SinkKafka = "kafka"
-	SinkNATS  = "nats"
+	SinkKafka  = "kafka"
+	SinkNATS   = "nats"
+	SinkStdout = "stdout" // takes the place of either, for once: the keys of both are allowed
 )
 
 // streamName matches the names of streams that every operating system can store in a file.
@@ -74,8 +75,11 @@ func (l *loader) sink(c *Config) {
 			l.fail(f.Key, "", "%s", why)
 		}
 	}
-	if c.Sink != SinkNATS {
+	switch c.Sink {
+	case SinkKafka:
 		l.kafka(&c.Kafka)
+		return
+	case SinkStdout:
 		return
 	}
 	if c.Source == SourcePolling {

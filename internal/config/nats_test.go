@@ -58,3 +58,11 @@ func TestNATSServersHoldNoLogin(t *testing.T) {
 	require.ErrorContains(t, err, "set nats.username and nats.password")
 	require.NotContains(t, err.Error(), "s3cret")
 }
+
+// For a glance at records, a connector's own configuration is used with another sink on the command line.
+func TestStdoutIsForEachConfiguration(t *testing.T) {
+	for _, key := range []string{"NATS_STREAM=ORDERS", "KAFKA_BROKERS=k:9092"} {
+		_, err := load(t, "", []string{"CDC_OUTBOX_" + key}, "--sink=stdout")
+		require.NoError(t, err)
+	}
+}

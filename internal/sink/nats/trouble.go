@@ -56,14 +56,14 @@ func connectTrouble(servers []string, err error) sink.Trouble {
 	t := sink.Trouble{
 		Kind: sink.BrokerUnreachable, Object: "servers " + strings.Join(servers, ", "),
 		Sentence: "no connection to NATS: " + err.Error(),
-		Remedy:   "Start the servers, or correct nats.servers. The relay tries on.",
+		Remedy:   "Start the servers, or correct nats.servers. The relay connects as soon as one answers.",
 	}
 	var unreadable *unreadableError
 	switch {
 	case errors.As(err, &unreadable):
 		t.Kind = sink.NoToken
 		t.Sentence = "the login or a certificate for NATS cannot be read: " + err.Error()
-		t.Remedy = "Put the file in its place, readable for this user. The relay tries on."
+		t.Remedy = "Put the file in its place, readable for this user. The relay reads it at the next attempt."
 	case refusesLogin(err):
 		t.Kind = sink.NotAuthenticated
 		t.Sentence = "NATS refuses the login: " + err.Error()
