@@ -365,7 +365,7 @@ var docs = map[string]string{
 		"dot. What a rule leaves out is taken from the keys above; config is merged name by name. A list of " +
 		"mappings in the file, JSON in a variable or flag.",
 	"nats.servers": "" +
-		"Servers to connect to, as URLs; further ones of the cluster are found by asking.",
+		"Servers to connect to, as URLs. List several of a cluster: only these are connected to.",
 	"nats.stream": "" +
 		"JetStream stream that takes the events. Its subjects must cover every name that router.topic gives, " +
 		"and the dead-letter topic. One connector writes into it, and nothing else does: the last message in " +

@@ -8,7 +8,7 @@ import (
 
 // NATS names the JetStream stream that receives the records.
 type NATS struct {
-	// Servers to connect to, as URLs; further ones of the cluster are found by asking.
+	// Servers to connect to, as URLs. List several of a cluster: only these are connected to.
 	Servers []string `key:"servers" default:"nats://127.0.0.1:4222" example:"nats://n1:4222,nats://n2:4222"`
 
 	// JetStream stream that takes the events. Its subjects must cover every name that `router.topic` gives, and

@@ -59,7 +59,7 @@ func judgeStream(c *jetstream.StreamConfig, exactlyOnce bool) []weakness {
 // Check looks at the servers and the stream as a Producer would find them, and changes nothing.
 func Check(ctx context.Context, c Cluster, exactlyOnce bool, topics []string) []preflight.Finding {
 	subject := "nats " + strings.Join(c.Servers, ", ")
-	conn, err := c.Connect()
+	conn, err := c.Connect(ctx)
 	if err != nil {
 		t := connectTrouble(c.Servers, err)
 		return []preflight.Finding{
@@ -94,7 +94,7 @@ func Check(ctx context.Context, c Cluster, exactlyOnce bool, topics []string) []
 
 // Takes is nil if the stream takes messages for the subject.
 func (c *Cluster) Takes(ctx context.Context, subject string) error {
-	conn, err := c.Connect()
+	conn, err := c.Connect(ctx)
 	if err != nil {
 		return &fault.Error{Kind: fault.Retry, Object: "nats", Err: err}
 	}

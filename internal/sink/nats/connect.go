@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"net"
 	"strings"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // Bounds of a connection. A server that hangs is left after two pings without an answer.
@@ -20,8 +20,9 @@ const (
 	askTimeout  = 5 * time.Second // of a question to JetStream
 )
 
-// Connect opens a connection to one of the servers. Login and certificates are read now. The options come last.
-func (c *Cluster) Connect(more ...client.Option) (*client.Conn, error) {
+// Connect opens a connection to one of the servers, which ends with ctx at the latest. Login and certificates are read
+// now. The options come last. Servers that a server names are not asked: the login is for the configured servers.
+func (c *Cluster) Connect(ctx context.Context, more ...client.Option) (*client.Conn, error) {
 	login, err := c.Login.options()
 	if err != nil {
 		return nil, &unreadableError{err}
@@ -29,6 +30,7 @@ func (c *Cluster) Connect(more ...client.Option) (*client.Conn, error) {
 	options := append([]client.Option{
 		client.Name(c.ClientName), client.NoReconnect(), client.Timeout(dialTimeout), client.PingInterval(pingEvery),
 		client.MaxPingsOutstanding(2), client.FlusherTimeout(dialTimeout), client.SkipHostLookup(),
+		client.IgnoreDiscoveredServers(), client.SetCustomDialer(dialer{ctx}),
 	}, login...)
 	if c.TLS != nil {
 		tls, err := c.TLS()
@@ -42,6 +44,29 @@ func (c *Cluster) Connect(more ...client.Option) (*client.Conn, error) {
 	return client.Connect(strings.Join(c.Servers, ","), append(options, more...)...)
 }
 
+// dialer dials connections that end with its context. The library has no other means to end a handshake with a server
+// that hangs, or a write to it.
+type dialer struct{ ctx context.Context }
+
+// Dial implements client.CustomDialer.
+func (d dialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(d.ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &endingConn{Conn: conn, stop: context.AfterFunc(d.ctx, func() { _ = conn.Close() })}, nil
+}
+
+type endingConn struct {
+	net.Conn
+	stop func() bool
+}
+
+func (c *endingConn) Close() error {
+	c.stop()
+	return c.Conn.Close()
+}
+
 // unreadableError is for a file of the login that cannot be read.
 type unreadableError struct{ error }
 
@@ -51,7 +76,7 @@ func (e *unreadableError) Unwrap() error { return e.error }
 // sending what it has in its buffer; a new connection begins with nothing.
 func (p *Producer) dial(ctx context.Context) (*connection, <-chan struct{}, error) {
 	closed := make(chan struct{})
-	conn, err := p.cfg.Connect(
+	conn, err := p.cfg.Connect(ctx,
 		client.ClosedHandler(func(*client.Conn) { close(closed) }),
 		client.LameDuckModeHandler(func(c *client.Conn) { c.Close() }),
 		client.ErrorHandler(func(_ *client.Conn, _ *client.Subscription, err error) {
@@ -62,10 +87,6 @@ func (p *Producer) dial(ctx context.Context) (*connection, <-chan struct{}, erro
 	)
 	if err != nil {
 		return nil, nil, err
-	}
-	if ctx.Err() != nil {
-		conn.Close()
-		return nil, nil, ctx.Err()
 	}
 	js, err := jetstream.New(conn)
 	if err != nil {
@@ -82,9 +103,7 @@ func (p *Producer) connected(c *connection) {
 	p.conn = c
 	p.limits.payload = c.MaxPayload()
 	p.queue.again()
-	if p.trouble != nil && p.trouble.Kind != sink.NotAuthorized {
-		p.clear()
-	}
+	p.clear()
 	p.announce()
 	p.log.Debug("connected to NATS", zap.String(logkey.Address, c.ConnectedUrlRedacted()))
 }

@@ -56,14 +56,21 @@ func (q *queue) next(n, most int) (batch []*message, number int64) {
 // again has everything sent again that is not acknowledged.
 func (q *queue) again() { q.sent, q.awaited, q.last = 0, 0, "" }
 
-// take removes the first n records: they are stored.
-func (q *queue) take(n int) []*message {
-	taken := q.messages[:n:n]
+// taken are records that are out of the queue, because they are stored.
+type taken struct {
+	messages []*message
+	place    uint64 // the sequence of the first
+}
+
+// take removes the first n records. Until acknowledge has reported them, the queue is not empty.
+func (q *queue) take(n int) taken {
+	t := taken{messages: q.messages[:n:n], place: q.base + 1}
 	q.messages = q.messages[n:]
 	q.first += int64(n)
 	q.base += uint64(n)
 	q.sent, q.tried = max(q.sent-n, 0), max(q.tried-n, 0)
-	return taken
+	q.calling = q.calling || n > 0
+	return t
 }
 
 // storedPrefix counts the records at the begin of the queue that are stored.

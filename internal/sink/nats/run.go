@@ -38,7 +38,7 @@ func (p *Producer) Run(ctx context.Context) error {
 
 func (p *Producer) run(ctx context.Context) error {
 	wait := newBackoff()
-	for again := false; ctx.Err() == nil; again = true {
+	for again := false; ctx.Err() == nil; {
 		conn, closed, err := p.dial(ctx)
 		if err != nil {
 			p.report(connectTrouble(p.cfg.Servers, err))
@@ -48,6 +48,7 @@ func (p *Producer) run(ctx context.Context) error {
 		if again && p.cfg.Reconnected != nil {
 			p.cfg.Reconnected()
 		}
+		again = true
 		wait.Reset()
 		err = (&flow{p: p, conn: conn, wait: newBackoff()}).serve(ctx, closed)
 		p.disconnected(err)
@@ -285,38 +286,31 @@ func (m *message) another() { m.id = client.NewInbox()[len(client.InboxPrefix):]
 // deliver acknowledges the records at the begin of the queue that are stored.
 func (f *flow) deliver() {
 	f.p.mu.Lock()
-	n := f.p.queue.storedPrefix()
+	stored := f.p.queue.take(f.p.queue.storedPrefix())
+	if len(stored.messages) > 0 && !f.unsettled {
+		f.failed = nil
+		f.p.clear() // before Drain returns
+	}
 	f.p.mu.Unlock()
-	if n == 0 {
+	f.acknowledge(stored)
+}
+
+// acknowledge calls Acked for records that are taken out of the queue.
+func (f *flow) acknowledge(stored taken) {
+	p, rest, place := f.p, stored.messages, stored.place
+	if len(rest) == 0 {
 		return
 	}
 	f.wait.Reset()
-	if !f.unsettled {
-		f.failed = nil
-		f.p.fine() // before Drain returns
-	}
-	f.p.acknowledge(n)
-}
-
-// acknowledge removes the first n records and calls Acked for them.
-func (p *Producer) acknowledge(n int) {
-	p.mu.Lock()
-	if n > len(p.queue.messages) {
-		n = 0 // given up in the meantime
-	}
-	place := p.queue.base + 1
-	taken := p.queue.take(n)
-	p.queue.calling = n > 0
-	p.mu.Unlock()
-	for len(taken) > 0 {
+	for len(rest) > 0 {
 		same := 1
-		for same < len(taken) && taken[same].msg.Subject == taken[0].msg.Subject {
+		for same < len(rest) && rest[same].msg.Subject == rest[0].msg.Subject {
 			same++
 		}
-		p.cfg.Acked(delivery(taken[:same], place))
+		p.cfg.Acked(delivery(rest[:same], place))
 		place += uint64(same)
-		clear(taken[:same])
-		taken = taken[same:]
+		clear(rest[:same])
+		rest = rest[same:]
 	}
 	p.mu.Lock()
 	p.queue.calling = false

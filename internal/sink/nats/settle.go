@@ -24,6 +24,10 @@ func (f *flow) settle(ctx context.Context) {
 	}
 	p.mu.Lock()
 	n, why := p.judge(e)
+	stored := p.queue.take(n)
+	if n > 0 {
+		p.clear()
+	}
 	p.limits, p.describe = limits{payload: f.conn.MaxPayload(), message: int64(e.info.Config.MaxMsgSize)}, false
 	p.mu.Unlock()
 	if why != nil {
@@ -31,11 +35,7 @@ func (f *flow) settle(ctx context.Context) {
 		f.unsettled, f.failed = false, nil
 		return
 	}
-	if n > 0 {
-		f.wait.Reset()
-		p.fine()
-		p.acknowledge(n)
-	}
+	f.acknowledge(stored)
 	p.mu.Lock()
 	p.queue.again()
 	p.mu.Unlock()

@@ -28,6 +28,9 @@ func (p *Producer) Trouble() []sink.Trouble {
 func (p *Producer) report(t sink.Trouble) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.trouble != nil && p.trouble.Kind == sink.NotAuthorized && t.Kind == sink.BrokerUnreachable {
+		return // the server says why before it is silent
+	}
 	t.Since = since(p.trouble, &t)
 	said := p.trouble != nil && p.trouble.Kind == t.Kind && p.trouble.Object == t.Object
 	p.trouble = &t
