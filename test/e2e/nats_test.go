@@ -69,7 +69,7 @@ func TestNATSHasEachEventOnce(t *testing.T) {
 					return nil
 				})
 			}
-			for round := range soak(6, 4) {
+			for round := range soak(20, 4) {
 				//waits:ok the load runs in between
 				time.Sleep(700 * time.Millisecond)
 				relays[round%2].Kill()

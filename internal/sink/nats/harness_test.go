@@ -146,6 +146,13 @@ func (r *relay) publish(to uint64) {
 	}
 }
 
+// over is why the session has ended, nil if it has not.
+func (r *relay) over() error {
+	r.Producer.mu.Lock()
+	defer r.Producer.mu.Unlock()
+	return r.Producer.over
+}
+
 func (r *relay) tickets() []uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,6 +187,14 @@ func requireExactly(tb testing.TB, stream jetstream.Stream, n uint64) {
 		want[i] = string(event(uint64(i + 1)).Value)
 	}
 	require.Equal(tb, want, have)
+}
+
+// size is a number of events: a tenth of it where seconds count.
+func size(n uint64) uint64 {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
 }
 
 func count(n uint64) []uint64 {

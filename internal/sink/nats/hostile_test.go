@@ -42,6 +42,9 @@ func TestServerThatHangs(t *testing.T) {
 
 // A right that is missing is named, also while the consequence is silence, and the relay goes on when it is granted.
 func TestRightThatIsMissing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the silence takes seconds")
+	}
 	allow := []string{"$JS.API.>", "_INBOX.>"}
 	users := func(subjects []string) []*server.User {
 		return []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
@@ -72,7 +75,7 @@ func TestSessionsAreGivenUpUnderLoad(t *testing.T) {
 	stream, _ := natsserver.Stream(t, s.URL(), streamConfig())
 	r := open(t, Cluster{Servers: []string{s.URL()}})
 	rng := rand.New(rand.NewPCG(7, 1))
-	const n = 3000
+	n := size(3000)
 	next := r.begin() + 1
 	for next <= n {
 		for range 1 + rng.IntN(60) {
@@ -81,6 +84,9 @@ func TestSessionsAreGivenUpUnderLoad(t *testing.T) {
 			}
 			next++
 		}
+		require.Eventually(t, func() bool { // nothing would be in transit before
+			return len(r.tickets()) > 0 || r.over() != nil
+		}, patience, 100*time.Microsecond)
 		r.Abandon()
 		next = r.begin() + 1
 		for _, ticket := range r.tickets() {

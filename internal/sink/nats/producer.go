@@ -38,6 +38,7 @@ type session struct {
 	created time.Time // of the stream; another time is another stream
 	over    error     // ErrFenced or ErrSessionOver; nil: it goes on
 	limits  limits
+	fresh   bool // it has begun since the goroutine of Run looked last
 }
 
 // connection is one connection with the API of JetStream.

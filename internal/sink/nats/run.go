@@ -97,6 +97,7 @@ func (f *flow) serve(ctx context.Context, closed <-chan struct{}) error {
 	clock := time.NewTimer(0)
 	defer clock.Stop()
 	for {
+		f.renew()
 		if f.asks() && f.answered() && !time.Now().Before(f.notBefore) {
 			f.settle(ctx)
 		}
@@ -117,6 +118,17 @@ func (f *flow) serve(ctx context.Context, closed <-chan struct{}) error {
 		case <-more:
 		case <-clock.C:
 		}
+	}
+}
+
+// renew forgets the doubts about records of an earlier session.
+func (f *flow) renew() {
+	f.p.mu.Lock()
+	defer f.p.mu.Unlock()
+	if f.p.fresh {
+		f.p.fresh = false
+		f.unsettled, f.failed, f.notBefore = false, nil, time.Time{}
+		f.wait.Reset()
 	}
 }
 

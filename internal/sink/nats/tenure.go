@@ -33,7 +33,7 @@ func (p *Producer) Begin(ctx context.Context, owner sink.Owner) (sink.Stored, bo
 		return stored, found, p.ran
 	}
 	p.session = session{
-		owner: owner.ID, created: e.info.Created,
+		owner: owner.ID, created: e.info.Created, fresh: true,
 		limits: limits{payload: p.limits.payload, message: int64(e.info.Config.MaxMsgSize)},
 	}
 	p.queue.begin(e.info.State.LastSeq)
