@@ -12,7 +12,7 @@ type queue struct {
 	sent    int    // of messages, on this connection since it was settled
 	tried   int    // of messages, ever: what may be in the stream
 	awaited int    // answers that are still to come
-	last    string // Nats-Msg-Id of the message sent last; empty: the next one names its sequence only
+	last    string // Nats-Msg-Id of the message sent last
 	calling bool   // Acked is being called
 }
 
@@ -37,24 +37,40 @@ func (q *queue) clear() sink.Dropped {
 	return d
 }
 
-// next returns the messages to send now, at most n, and the first one's number. They count as sent.
-func (q *queue) next(n, most int) (batch []*message, number int64) {
+// batch is what is sent at once.
+type batch struct {
+	messages []*message
+	number   int64  // of the first
+	place    uint64 // the sequence before the first
+	previous string // the id of the message before the first, empty if everything before is acknowledged
+}
+
+// next returns the messages to send now, at most n. They count as sent. While nothing is unanswered, the sequence alone
+// says what comes before; and servers before 2.14 forget the last id at a restart, unless the message is recent.
+func (q *queue) next(n, most int) batch {
 	end := min(len(q.messages), q.sent+n, most)
 	if end <= q.sent {
-		return nil, 0
+		return batch{}
 	}
-	batch, number = q.messages[q.sent:end:end], q.first+int64(q.sent)
-	for _, m := range batch {
+	b := batch{
+		messages: q.messages[q.sent:end:end], number: q.first + int64(q.sent), place: q.base + uint64(q.sent),
+		previous: q.last,
+	}
+	if q.awaited == 0 {
+		b.previous = ""
+	}
+	for _, m := range b.messages {
 		m.answered = false
 	}
-	q.awaited += len(batch)
+	q.last = b.messages[len(b.messages)-1].id
+	q.awaited += len(b.messages)
 	q.sent = end
 	q.tried = max(q.tried, end)
-	return batch, number
+	return b
 }
 
 // again has everything sent again that is not acknowledged.
-func (q *queue) again() { q.sent, q.awaited, q.last = 0, 0, "" }
+func (q *queue) again() { q.sent, q.awaited = 0, 0 }
 
 // taken are records that are out of the queue, because they are stored.
 type taken struct {

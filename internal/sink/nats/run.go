@@ -176,23 +176,19 @@ func (f *flow) send() <-chan struct{} {
 	if p.queue.awaited == 0 {
 		f.heard = time.Now()
 	}
-	place := p.queue.base + uint64(p.queue.sent)
-	previous := p.queue.last
-	batch, number := p.queue.next(burst, inFlight)
-	if len(batch) > 0 {
-		p.queue.last = batch[len(batch)-1].id
-	}
+	b := p.queue.next(burst, inFlight)
 	p.mu.Unlock()
-	for i, m := range batch {
-		m.expect(p.cfg.Stream, place+uint64(i), previous)
-		m.msg.Reply = f.inbox + strconv.FormatInt(number+int64(i), 10)
+	previous := b.previous
+	for i, m := range b.messages {
+		m.expect(p.cfg.Stream, b.place+uint64(i), previous)
+		m.msg.Reply = f.inbox + strconv.FormatInt(b.number+int64(i), 10)
 		if err := f.conn.PublishMsg(m.msg); err != nil {
 			f.unsettled, f.failed = true, err // closed, or too large for another server than before
 			return now
 		}
 		previous = m.id
 	}
-	if len(batch) == burst {
+	if len(b.messages) == burst {
 		return now
 	}
 	return nil
@@ -262,7 +258,7 @@ func (f *flow) answer(msg *client.Msg) {
 		f.fail(errNoResponder)
 	case err != nil:
 		f.fail(errGarbled)
-	case a.Error != nil && a.Error.follows() && i > 0:
+	case a.Error != nil && i > 0 && follows(a.Error):
 		f.unsettled = true // a record before it was not stored, and says why
 	case a.Error != nil:
 		f.fail(a.Error)

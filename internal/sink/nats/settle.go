@@ -2,7 +2,6 @@ package nats
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,7 +17,10 @@ import (
 func (f *flow) settle(ctx context.Context) {
 	p := f.p
 	e, err := p.cfg.lookAt(ctx, f.conn.js)
-	if err != nil {
+	switch {
+	case f.conn.IsClosed():
+		return
+	case err != nil:
 		f.later(streamTrouble(p.cfg.Stream, err))
 		return
 	}
@@ -42,7 +44,7 @@ func (f *flow) settle(ctx context.Context) {
 	failed := f.failed
 	f.failed = nil
 	switch {
-	case failed == nil || n > 0 && !errors.As(failed, new(*answerError)):
+	case failed == nil || n > 0 && code(failed) == 0:
 		f.unsettled = false // the first question, a lost answer, or the consequence of either
 	case p.tooLarge():
 		p.end(fmt.Errorf("%w: a message is larger than it may be", sink.ErrSessionOver))
@@ -57,8 +59,8 @@ func (f *flow) settle(ctx context.Context) {
 // follows reports whether a message was refused because its predecessor is not there. If that is the first message,
 // its place was another's for a moment, or the server was not up to date.
 func follows(err error) bool {
-	var a *answerError
-	return errors.As(err, &a) && a.follows()
+	c := code(err)
+	return c == wrongLastID || c == wrongLastSeq || c == wrongConstant
 }
 
 // later notes a trouble. The next question comes after a pause.

@@ -131,10 +131,9 @@ func (p *Producer) publishTrouble(e *end, err error) sink.Trouble {
 		Kind: sink.Rejected, Object: stream, Sentence: "it does not store a message: " + err.Error(),
 		Remedy: "Change the setting of the stream that is named (nats stream edit), or the limit of the account.",
 	}
-	var a *answerError
 	uncovered := errors.Is(err, errNoResponder) && !covers(&e.info.Config, subject)
 	switch {
-	case errors.As(err, &a) && a.Code == wrongStream, uncovered:
+	case code(err) == wrongStream, uncovered:
 		t.Kind, t.Object = sink.TopicMissing, fmt.Sprintf("subject %q", subject)
 		t.Sentence = fmt.Sprintf("it is not a subject of stream %q", p.cfg.Stream)
 		t.Remedy = "Add it to the stream's subjects, or correct router.topic."
@@ -180,9 +179,13 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("%s (error code %d)", strings.ToValidUTF8(text, "?"), e.Code)
 }
 
-// follows reports whether the error says no more than that a message before this one is not there.
-func (e *answerError) follows() bool {
-	return e.Code == wrongLastID || e.Code == wrongLastSeq || e.Code == wrongConstant
+// code is the error code of an answer, 0 if the error is not an answer's.
+func code(err error) int {
+	var a *answerError
+	if errors.As(err, &a) {
+		return a.Code
+	}
+	return 0
 }
 
 // covers reports whether one of the stream's subjects matches the subject.
