@@ -153,9 +153,9 @@ func TestFenced(t *testing.T) {
 	require.EqualValues(t, 20, first.begin())
 	first.produceAll(21, 30)
 	first.drain()
-	second.produceAll(21, 21)
+	second.produceAll(31, 31)
 	require.ErrorIs(t, second.Drain(within(t)), sink.ErrFenced)
-	require.Equal(t, sink.Dropped{Records: 1, Bytes: int64(event(21).Size())}, second.Abandon())
+	require.Equal(t, sink.Dropped{Records: 1, Bytes: int64(event(31).Size())}, second.Abandon())
 	requireExactly(t, stream, 30)
 }
 

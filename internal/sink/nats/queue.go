@@ -46,7 +46,7 @@ type batch struct {
 }
 
 // next returns the messages to send now, at most n. They count as sent. While nothing is unanswered, the sequence alone
-// says what comes before; and servers before 2.14 forget the last id at a restart, unless the message is recent.
+// says what comes before; and servers up to 2.14 forget the last id at a restart, unless the message is recent.
 func (q *queue) next(n, most int) batch {
 	end := min(len(q.messages), q.sent+n, most)
 	if end <= q.sent {
