@@ -215,7 +215,7 @@ func (s *seen) elsewhere(look mark) (st step) {
 func (s *seen) lostKafka() *Gap {
 	return &Gap{
 		Cause: KafkaReplaced, SystemID: s.SystemID, ToLSN: s.LSN, ToAt: &s.Now,
-		What: fmt.Sprintf("records go to %q now, and what was published before went to %q",
+		What: fmt.Sprintf("records go to the cluster %q now, and what was published before went to the cluster %q",
 			s.Evidence.Kafka, s.Whole.Evidence.Kafka),
 	}
 }
