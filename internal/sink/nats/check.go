@@ -77,9 +77,7 @@ func Check(ctx context.Context, c Cluster, exactlyOnce bool, topics []string) []
 	if err != nil {
 		return append(findings, failed(subject, err.Error(), "Nothing can be published.", fault.Remedy{}))
 	}
-	asked := c
-	asked.Create = nil // a check creates nothing
-	e, err := asked.lookAt(ctx, js)
+	e, err := c.existing().lookAt(ctx, js)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound) && c.Create != nil:
 		return append(findings, c.uncovered(c.Create.Subjects, "nats.subjects", topics, preflight.Fine(
@@ -90,6 +88,12 @@ func Check(ctx context.Context, c Cluster, exactlyOnce bool, topics []string) []
 			fault.Do(t.Remedy, t.Commands...)))
 	}
 	return append(findings, c.checkStream(e, exactlyOnce, topics)...)
+}
+
+// existing is the cluster for questions that create nothing.
+func (c Cluster) existing() *Cluster {
+	c.Create = nil
+	return &c
 }
 
 // Takes is nil if the stream takes messages for the subject.
@@ -103,7 +107,7 @@ func (c *Cluster) Takes(ctx context.Context, subject string) error {
 	if err != nil {
 		return &fault.Error{Kind: fault.Fatal, Object: "nats", Err: err}
 	}
-	e, err := c.lookAt(ctx, js)
+	e, err := c.existing().lookAt(ctx, js)
 	if err != nil {
 		t := streamTrouble(c.Stream, err)
 		return (&fault.Error{Kind: fault.Operator, Object: t.Object, Err: errors.New(t.Sentence)}).With(

@@ -87,6 +87,7 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, []string{"ok nats " + s.URL(), `ok stream "OUTBOX"`, `fail subject "letters"`},
 		levels("outbox.order", "letters"))
 	require.Equal(t, []string{"ok nats " + s.URL(), `ok stream "OUTBOX"`}, levels(), "a check has created nothing")
+	require.ErrorContains(t, cluster.Takes(within(t), "outbox.letters"), "it does not exist")
 
 	r := open(t, cluster)
 	require.Zero(t, r.begin())
