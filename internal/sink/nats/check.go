@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,44 +12,43 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 )
 
-// weakness is a setting of a stream that costs events, or a promise.
-type weakness struct {
-	never      bool // nothing can be published then
-	found, why string
-	remedy     string
-}
-
-// judgeStream lists the settings of the stream that lose events or keep the delivery from being kept.
-func judgeStream(c *jetstream.StreamConfig, exactlyOnce bool) []weakness {
-	var out []weakness
-	add := func(is, never bool, found, why, remedy string) {
+// judgeStream lists the settings of the stream that lose events or keep the delivery from being kept. Nothing can be
+// published to one that fails.
+func judgeStream(c *jetstream.StreamConfig, exactlyOnce bool) []preflight.Finding {
+	var out []preflight.Finding
+	add := func(is bool, level preflight.Level, found, why, remedy string) {
 		if is {
-			out = append(out, weakness{never: never, found: found, why: why, remedy: remedy})
+			out = append(out, preflight.Finding{
+				Level: level, Subject: fmt.Sprintf("stream %q", c.Name), Found: found, Why: why, Remedy: remedy,
+			})
 		}
 	}
-	add(c.NoAck, true, "It acknowledges nothing (no_ack).", "Whether an event is stored could not be known.",
+	add(c.NoAck, preflight.Fail, "It acknowledges nothing (no_ack).", "Whether an event is stored could not be known.",
 		"Set no_ack to false (nats stream edit).")
-	add(c.Sealed, true, "It is sealed.", "It takes no messages any more.", "Name another stream in nats.stream.")
-	add(c.Mirror != nil, true, "It is a mirror.", "It takes messages from its origin only.",
+	add(c.Sealed, preflight.Fail, "It is sealed.", "It takes no messages any more.",
+		"Name another stream in nats.stream.")
+	add(c.Mirror != nil, preflight.Fail, "It is a mirror.", "It takes messages from its origin only.",
 		"Name its origin in nats.stream.")
-	add(len(c.Sources) > 0, true, "It has sources.", "Their messages come between the connector's, which must be the "+
-		"stream's only writer.", "Name a stream of its own in nats.stream, and let another one source it.")
-	add(exactlyOnce && c.Retention != jetstream.LimitsPolicy, true,
+	add(len(c.Sources) > 0, preflight.Fail, "It has sources.",
+		"Their messages come between the connector's, which must be the stream's only writer.",
+		"Name a stream of its own in nats.stream, and let another one source it.")
+	add(exactlyOnce && c.Retention != jetstream.LimitsPolicy, preflight.Fail,
 		fmt.Sprintf("Its retention is %s.", c.Retention), "Its last message, which holds the position, is removed as "+
 			"soon as it is consumed: events could be repeated, and delivery is exactly_once.",
 		"Use a stream with retention limits, or set delivery to at_least_once.")
-	add(c.Retention == jetstream.InterestPolicy, false, "Its retention is interest.",
+	add(c.Retention == jetstream.InterestPolicy, preflight.Warn, "Its retention is interest.",
 		"An event is dropped if no consumer exists at the moment it is published.",
 		"Create the consumers first, or use a stream with retention limits.")
-	add(c.Storage == jetstream.MemoryStorage, false, "It is stored in memory.",
+	add(c.Storage == jetstream.MemoryStorage, preflight.Warn, "It is stored in memory.",
 		"Acknowledged events are lost when its servers restart.", "Use a stream with file storage.")
-	add(c.Replicas < 3, false, fmt.Sprintf("It has %d replica(s).", c.Replicas),
+	add(c.Replicas < 3, preflight.Warn, fmt.Sprintf("It has %d replica(s).", c.Replicas),
 		"Acknowledged events are lost with the disk of one server.", "Use a stream with 3 replicas, on 3 servers.")
-	add(c.Discard == jetstream.DiscardOld && (c.MaxMsgs > 0 || c.MaxBytes > 0), false,
+	add(c.Discard == jetstream.DiscardOld && (c.MaxMsgs > 0 || c.MaxBytes > 0), preflight.Warn,
 		"It discards its oldest messages when it is full.", "Events that no consumer has read yet are among them.",
 		"Set discard to new: the connector then waits, and nothing is lost; or size the limits for the longest outage "+
 			"of a consumer.")
-	add(c.MaxMsgsPerSubject > 0, false, fmt.Sprintf("It keeps %d message(s) of each subject.", c.MaxMsgsPerSubject),
+	add(c.MaxMsgsPerSubject > 0, preflight.Warn,
+		fmt.Sprintf("It keeps %d message(s) of each subject.", c.MaxMsgsPerSubject),
 		"Older events of a topic are removed, whether they are consumed or not.",
 		"Raise or remove max_msgs_per_subject.")
 	return out
@@ -59,7 +57,7 @@ func judgeStream(c *jetstream.StreamConfig, exactlyOnce bool) []weakness {
 // Check looks at the servers and the stream as a Producer would find them, and changes nothing.
 func Check(ctx context.Context, c Cluster, exactlyOnce bool, topics []string) []preflight.Finding {
 	subject := "nats " + strings.Join(c.Servers, ", ")
-	conn, err := c.Connect(ctx)
+	conn, err := c.connect(ctx)
 	if err != nil {
 		t := connectTrouble(c.Servers, err)
 		return []preflight.Finding{
@@ -73,11 +71,7 @@ func Check(ctx context.Context, c Cluster, exactlyOnce bool, topics []string) []
 		return append(findings, failed(subject, "The server does not know headers.", "Events carry headers.",
 			fault.Do("Upgrade the server to 2.2 or later.")))
 	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return append(findings, failed(subject, err.Error(), "Nothing can be published.", fault.Remedy{}))
-	}
-	e, err := c.existing().lookAt(ctx, js)
+	e, err := c.existing().lookAt(ctx, conn.js)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound) && c.Create != nil:
 		return append(findings, c.uncovered(c.Create.Subjects, "nats.subjects", topics, preflight.Fine(
@@ -98,22 +92,18 @@ func (c Cluster) existing() *Cluster {
 
 // Takes is nil if the stream takes messages for the subject.
 func (c *Cluster) Takes(ctx context.Context, subject string) error {
-	conn, err := c.Connect(ctx)
+	conn, err := c.connect(ctx)
 	if err != nil {
 		return &fault.Error{Kind: fault.Retry, Object: "nats", Err: err}
 	}
 	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return &fault.Error{Kind: fault.Fatal, Object: "nats", Err: err}
-	}
-	e, err := c.existing().lookAt(ctx, js)
+	e, err := c.existing().lookAt(ctx, conn.js)
 	if err != nil {
 		t := streamTrouble(c.Stream, err)
 		return (&fault.Error{Kind: fault.Operator, Object: t.Object, Err: errors.New(t.Sentence)}).With(
 			fault.Do(t.Remedy, t.Commands...))
 	}
-	if !covers(&e.info.Config, subject) {
+	if !covers(e.info.Config.Subjects, subject) {
 		return &fault.Error{
 			Kind: fault.Operator, Object: fmt.Sprintf("subject %q", subject),
 			Err:  fmt.Errorf("stream %q does not take it, so nothing was decided", c.Stream),
@@ -128,13 +118,7 @@ func (c *Cluster) checkStream(e *end, exactlyOnce bool, topics []string) []prefl
 	found := preflight.Fine(subject, fmt.Sprintf("It exists, with %d message(s); retention %s, %d replica(s).",
 		e.info.State.Msgs, e.info.Config.Retention, e.info.Config.Replicas))
 	findings := c.uncovered(e.info.Config.Subjects, "the stream's subjects", topics, found)
-	for _, w := range judgeStream(&e.info.Config, exactlyOnce) {
-		f := failed(subject, w.found, w.why, fault.Do(w.remedy))
-		if !w.never {
-			f.Level = preflight.Warn
-		}
-		findings = append(findings, f)
-	}
+	findings = append(findings, judgeStream(&e.info.Config, exactlyOnce)...)
 	if m := e.last; m != nil && m.Header.Get(headerRelay) == "" {
 		findings = append(findings, preflight.Finding{
 			Level: preflight.Warn, Subject: subject,
@@ -155,7 +139,7 @@ func (c *Cluster) uncovered(subjects []string, key string, topics []string, f pr
 		case why != "":
 			findings = append(findings, failed(fmt.Sprintf("subject %q", topic), sentence(why),
 				"Rows that lead there are bad rows.", fault.Do("Correct router.topic, or the rows.")))
-		case !slices.ContainsFunc(subjects, func(s string) bool { return matches(s, topic) }):
+		case !covers(subjects, topic):
 			findings = append(findings, failed(fmt.Sprintf("subject %q", topic),
 				fmt.Sprintf("It is not among %s (%s).", key, strings.Join(subjects, ", ")),
 				"The connector would wait at the first event for it.",

@@ -59,10 +59,10 @@ func TestJudgeStream(t *testing.T) {
 			tc.change(&c)
 			found := judgeStream(&c, tc.exactlyOnce)
 			require.Len(t, found, 1)
-			require.Equal(t, tc.never, found[0].never)
-			require.Contains(t, found[0].found, tc.want)
-			require.NotEmpty(t, found[0].why)
-			require.NotEmpty(t, found[0].remedy)
+			require.Equal(t, tc.never, found[0].Level == preflight.Fail)
+			require.Contains(t, found[0].Found, tc.want)
+			require.NotEmpty(t, found[0].Why)
+			require.NotEmpty(t, found[0].Remedy)
 		})
 	}
 }

@@ -20,9 +20,9 @@ const (
 	askTimeout  = 5 * time.Second // of a question to JetStream
 )
 
-// Connect opens a connection to one of the servers, which ends with ctx at the latest. Login and certificates are read
+// connect opens a connection to one of the servers, which ends with ctx at the latest. Login and certificates are read
 // now. The options come last. Servers that a server names are not asked: the login is for the configured servers.
-func (c *Cluster) Connect(ctx context.Context, more ...client.Option) (*client.Conn, error) {
+func (c *Cluster) connect(ctx context.Context, more ...client.Option) (*connection, error) {
 	login, err := c.Login.options()
 	if err != nil {
 		return nil, &unreadableError{err}
@@ -41,7 +41,16 @@ func (c *Cluster) Connect(ctx context.Context, more ...client.Option) (*client.C
 			options = append(options, client.Secure(tls))
 		}
 	}
-	return client.Connect(strings.Join(c.Servers, ","), append(options, more...)...)
+	conn, err := client.Connect(strings.Join(c.Servers, ","), append(options, more...)...)
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &connection{Conn: conn, js: js}, nil
 }
 
 // dialer dials connections that end with its context. The library has no other means to end a handshake with a server
@@ -76,7 +85,7 @@ func (e *unreadableError) Unwrap() error { return e.error }
 // sending what it has in its buffer; a new connection begins with nothing.
 func (p *Producer) dial(ctx context.Context) (*connection, <-chan struct{}, error) {
 	closed := make(chan struct{})
-	conn, err := p.cfg.Connect(ctx,
+	conn, err := p.cfg.connect(ctx,
 		client.ClosedHandler(func(*client.Conn) { close(closed) }),
 		client.LameDuckModeHandler(func(c *client.Conn) { c.Close() }),
 		client.ErrorHandler(func(_ *client.Conn, _ *client.Subscription, err error) {
@@ -85,15 +94,7 @@ func (p *Producer) dial(ctx context.Context) (*connection, <-chan struct{}, erro
 			}
 		}),
 	)
-	if err != nil {
-		return nil, nil, err
-	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		conn.Close()
-		return nil, nil, err
-	}
-	return &connection{Conn: conn, js: js}, closed, nil
+	return conn, closed, err
 }
 
 // connected lets calls use the connection.

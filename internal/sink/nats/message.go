@@ -8,6 +8,7 @@ import (
 	"time"
 
 	client "github.com/nats-io/nats.go"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
@@ -145,13 +146,11 @@ func illegalName(name string) string {
 			return "is the connector's own"
 		}
 	}
-	for i := range len(name) {
-		if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
-			return "has a character that NATS does not allow in a name"
-		}
-	}
-	if name == "" {
+	switch {
+	case name == "":
 		return "has no name"
+	case !httpguts.ValidHeaderFieldName(name):
+		return "has a character that NATS does not allow in a name"
 	}
 	return ""
 }

@@ -29,6 +29,7 @@ type Producer struct {
 	queue   queue
 	trouble *sink.Trouble
 
+	limits   limits
 	describe bool // the stream is to be asked for its limits
 }
 
@@ -37,8 +38,7 @@ type session struct {
 	owner   string    // empty: none
 	created time.Time // of the stream; another time is another stream
 	over    error     // ErrFenced or ErrSessionOver; nil: it goes on
-	limits  limits
-	fresh   bool // it has begun since the goroutine of Run looked last
+	fresh   bool      // it has begun since the goroutine of Run looked last
 }
 
 // connection is one connection with the API of JetStream.
@@ -97,14 +97,14 @@ func (p *Producer) usable() error {
 }
 
 // goesOn reports whether there is a session that is not over.
-func (p *Producer) goesOn() bool { return p.owner != "" && p.over == nil }
+func (p *Producer) goesOn() bool { return p.usable() == nil }
 
 // Abandon implements sink.Producer.
 func (p *Producer) Abandon() sink.Dropped {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	dropped := p.queue.clear()
-	p.session = session{limits: p.limits}
+	p.session = session{}
 	p.announce()
 	return dropped
 }

@@ -13,8 +13,9 @@ import (
 
 // end is the end of a stream.
 type end struct {
-	info *jetstream.StreamInfo
-	last *jetstream.RawStreamMsg // the newest message that is there; nil: none is
+	stream jetstream.Stream
+	info   *jetstream.StreamInfo
+	last   *jetstream.RawStreamMsg // the newest message that is there; nil: none is
 }
 
 // lookBack is how many sequences before the last one are asked for a message of the relay: after them other writers'
@@ -32,7 +33,7 @@ func (c *Cluster) lookAt(ctx context.Context, js jetstream.JetStream) (*end, err
 	if err != nil {
 		return nil, err
 	}
-	e := &end{info: stream.CachedInfo()}
+	e := &end{stream: stream, info: stream.CachedInfo()}
 	if e.info.State.LastSeq == 0 {
 		return e, nil
 	}
@@ -69,10 +70,6 @@ func (c *Cluster) latest(ctx context.Context, js jetstream.JetStream, owner stri
 	if err != nil || e.info.State.LastSeq == 0 {
 		return e, sink.Stored{}, true, err
 	}
-	stream, err := js.Stream(ctx, c.Stream)
-	if err != nil {
-		return e, sink.Stored{}, false, err
-	}
 	m, complete := e.last, true
 	lowest := max(e.info.State.FirstSeq, 1)
 	for seq := e.info.State.LastSeq; ; {
@@ -85,13 +82,13 @@ func (c *Cluster) latest(ctx context.Context, js jetstream.JetStream, owner stri
 		if seq--; seq < lowest || e.info.State.LastSeq-seq > lookBack {
 			return e, sink.Stored{}, complete && seq < lowest && lowest == 1, nil
 		}
-		if m, err = c.ask(ctx, stream, seq); err != nil {
+		if m, err = ask(ctx, e.stream, seq); err != nil {
 			return e, sink.Stored{}, false, err
 		}
 	}
 }
 
-func (c *Cluster) ask(ctx context.Context, stream jetstream.Stream, seq uint64) (*jetstream.RawStreamMsg, error) {
+func ask(ctx context.Context, stream jetstream.Stream, seq uint64) (*jetstream.RawStreamMsg, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	return storedAt(ctx, stream, seq)

@@ -2,15 +2,13 @@ package nats
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
@@ -32,35 +30,42 @@ func (p *Producer) Begin(ctx context.Context, owner sink.Owner) (sink.Stored, bo
 	if p.ran != nil {
 		return stored, found, p.ran
 	}
-	p.session = session{
-		owner: owner.ID, created: e.info.Created, fresh: true,
-		limits: limits{payload: p.limits.payload, message: int64(e.info.Config.MaxMsgSize)},
-	}
+	p.session = session{owner: owner.ID, created: e.info.Created, fresh: true}
+	p.limits.message = int64(e.info.Config.MaxMsgSize)
 	p.queue.begin(e.info.State.LastSeq)
 	p.cfg.Identity.set(e.info)
 	p.poke()
 	return stored, found, nil
 }
 
-// ask looks at the end of the stream until JetStream answers.
-func (p *Producer) ask(ctx context.Context, owner sink.Owner) (_ sink.Stored, found bool, _ *end, _ error) {
-	wait := newBackoff()
-	for {
+// ask looks at the end of the stream.
+func (p *Producer) ask(ctx context.Context, owner sink.Owner) (stored sink.Stored, found bool, e *end, err error) {
+	complete := false
+	err = p.untilAnswered(ctx, func(c *connection) (err error) {
+		e, stored, complete, err = p.cfg.latest(ctx, c.js, owner.ID)
+		return err
+	})
+	if err != nil {
+		return sink.Stored{}, false, nil, err
+	}
+	stored.SystemID, found = owner.SystemID, stored.Commit > 0
+	p.answered(e, found, complete)
+	return stored, found, e, preflight.FirstFailure(judgeStream(&e.info.Config, p.cfg.ExactlyOnce))
+}
+
+// untilAnswered asks until JetStream answers, or the error is one that asking again does not change.
+func (p *Producer) untilAnswered(ctx context.Context, question func(*connection) error) error {
+	for wait := newBackoff(); ; {
 		conn, err := p.connection(ctx)
 		if err != nil {
-			return sink.Stored{}, false, nil, err
+			return err
 		}
-		e, stored, complete, err := p.cfg.latest(ctx, conn.js, owner.ID)
-		var f *fault.Error
+		err = question(conn)
 		switch {
-		case err == nil:
-			stored.SystemID, found = owner.SystemID, stored.Commit > 0
-			p.answered(e, found, complete)
-			return stored, found, e, p.unfit(e.info)
+		case err == nil, fault.KindOf(err) == fault.Operator:
+			return err
 		case ctx.Err() != nil:
-			return sink.Stored{}, false, nil, ctx.Err()
-		case errors.As(err, &f):
-			return sink.Stored{}, false, nil, err
+			return ctx.Err()
 		}
 		p.report(streamTrouble(p.cfg.Stream, err))
 		pause(ctx, wait.NextBackOff())
@@ -79,50 +84,25 @@ func (p *Producer) answered(e *end, found, complete bool) {
 		zap.Bool(logkey.Known, found))
 }
 
-// unfit refuses a stream in which the delivery that is configured cannot be kept.
-func (p *Producer) unfit(info *jetstream.StreamInfo) error {
-	for _, f := range judgeStream(&info.Config, p.cfg.ExactlyOnce) {
-		if f.never {
-			return &fault.Error{
-				Kind: fault.Operator, Object: fmt.Sprintf("stream %q", p.cfg.Stream),
-				Err: errors.New(f.found + " " + f.why), Next: f.remedy,
-			}
-		}
-	}
-	return nil
-}
-
 // Keep implements sink.Producer.
 func (p *Producer) Keep(ctx context.Context) error {
-	for wait := newBackoff(); ; {
-		conn, err := p.connection(ctx)
-		if err != nil {
-			return err
-		}
-		p.mu.Lock()
-		err = p.usable()
-		p.mu.Unlock()
-		if err != nil {
-			return err
-		}
-		e, err := p.cfg.lookAt(ctx, conn.js)
-		if err == nil {
-			return p.still(e)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		p.report(streamTrouble(p.cfg.Stream, err))
-		pause(ctx, wait.NextBackOff())
+	var e *end
+	err := p.untilAnswered(ctx, func(c *connection) (err error) {
+		e, err = p.cfg.lookAt(ctx, c.js)
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	return p.still(e)
 }
 
 // still is nil unless there are more messages in the stream than this session has sent. What it has sent while the
 // question was in transit is counted: more can only be too many by another's.
 func (p *Producer) still(e *end) error {
 	p.mu.Lock()
-	var over error
-	if e.info.State.LastSeq > p.queue.base+uint64(p.queue.tried) && p.over == nil {
+	over := p.usable()
+	if over == nil && e.info.State.LastSeq > p.queue.base+uint64(p.queue.tried) {
 		over = p.anotherWriter(e.last)
 	}
 	p.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	client "github.com/nats-io/nats.go"
@@ -131,7 +132,7 @@ func (p *Producer) publishTrouble(e *end, err error) sink.Trouble {
 		Kind: sink.Rejected, Object: stream, Sentence: "it does not store a message: " + err.Error(),
 		Remedy: "Change the setting of the stream that is named (nats stream edit), or the limit of the account.",
 	}
-	uncovered := errors.Is(err, errNoResponder) && !covers(&e.info.Config, subject)
+	uncovered := errors.Is(err, errNoResponder) && !covers(e.info.Config.Subjects, subject)
 	switch {
 	case code(err) == wrongStream, uncovered:
 		t.Kind, t.Object = sink.TopicMissing, fmt.Sprintf("subject %q", subject)
@@ -188,14 +189,9 @@ func code(err error) int {
 	return 0
 }
 
-// covers reports whether one of the stream's subjects matches the subject.
-func covers(c *jetstream.StreamConfig, subject string) bool {
-	for _, s := range c.Subjects {
-		if matches(s, subject) {
-			return true
-		}
-	}
-	return false
+// covers reports whether one of a stream's subjects matches the subject.
+func covers(subjects []string, subject string) bool {
+	return slices.ContainsFunc(subjects, func(s string) bool { return matches(s, subject) })
 }
 
 // matches applies the wildcards: * is one part, > is all that follow.
