@@ -13,24 +13,46 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/nats"
 )
 
-// publishes is the broker that an attempt publishes to, for the account of gaps.
-type publishes struct {
-	connector *connector.Connector
-	broker
+// publishes is what a connector publishes to, for the account of gaps.
+type publishes interface {
+	gap.Publisher
+	// lookAtEnds compares what was written with the broker's account, until ctx ends.
+	lookAtEnds(ctx context.Context, every time.Duration, log *zap.Logger) error
 }
 
-// Kafka takes over the last account as long as the slot may be another instance's. Of a stream, the account is its
-// identity alone: the producer compares its end at each message.
-func (p publishes) Kafka(last gap.Kafka) gap.Kafka {
-	streaming := p.connector.Status().State.Name == relay.Streaming
-	switch {
-	case p.stream != nil && streaming:
-		return gap.Kafka{ID: p.stream.ID()}
-	case p.stream != nil:
+// publishesToStream knows a stream by its identity alone: the producer compares its end at each message.
+type publishesToStream struct {
+	connector *connector.Connector
+	stream    *nats.Identity
+}
+
+// Kafka takes over the last account as long as the slot may be another instance's.
+func (p publishesToStream) Kafka(last gap.Kafka) gap.Kafka {
+	if p.connector.Status().State.Name != relay.Streaming {
 		return last
-	case !streaming:
+	}
+	return gap.Kafka{ID: p.stream.ID()}
+}
+
+// Kept has nothing to take: losses are found at the end of the stream only.
+func (publishesToStream) Kept([]gap.Lost) {}
+
+func (publishesToStream) lookAtEnds(context.Context, time.Duration, *zap.Logger) error { return nil }
+
+// publishesToKafka knows the cluster, and the ends of the partitions that were written to.
+type publishesToKafka struct {
+	connector *connector.Connector
+	cluster   wire.Cluster
+	ends      *kafka.LogEnds
+}
+
+// Kafka takes over the last account as long as the slot may be another instance's.
+func (p publishesToKafka) Kafka(last gap.Kafka) gap.Kafka {
+	if p.connector.Status().State.Name != relay.Streaming {
 		p.ends.Expect(last.ID, last.Ends)
 		return last
 	}
@@ -45,10 +67,7 @@ func (p publishes) Kafka(last gap.Kafka) gap.Kafka {
 
 // lookAtEnds compares the ends of partitions with the brokers', until ctx ends: records of a partition to which nothing
 // is written any more may be lost, too. It asks less often than the account is written.
-func (p publishes) lookAtEnds(ctx context.Context, every time.Duration, log *zap.Logger) error {
-	if p.stream != nil {
-		return nil
-	}
+func (p publishesToKafka) lookAtEnds(ctx context.Context, every time.Duration, log *zap.Logger) error {
 	k, err := reader.New(p.cluster)
 	if err != nil {
 		return err
@@ -82,10 +101,7 @@ func (p publishes) lookAtEnds(ctx context.Context, every time.Duration, log *zap
 const endsFactor = 3
 
 // Kept takes losses out of the producer's account.
-func (p publishes) Kept(lost []gap.Lost) {
-	if p.stream != nil {
-		return
-	}
+func (p publishesToKafka) Kept(lost []gap.Lost) {
 	settled := make([]kafka.LostRecords, len(lost))
 	for i := range lost {
 		settled[i] = kafka.LostRecords(lost[i])

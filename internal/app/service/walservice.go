@@ -108,7 +108,7 @@ func (s *walService) newEngine() error {
 		return err
 	}
 	s.traces = cc.Traces
-	s.engine.Store(&engine{Connector: c, metrics: cc.Metrics, publishes: publishes{c, b}})
+	s.engine.Store(&engine{Connector: c, metrics: cc.Metrics, publishes: b.publishes(c)})
 	s.relayRegistry.Store(registry)
 	return nil
 }
