@@ -68,13 +68,8 @@ func (c *Config) ofOtherSink(key string) string {
 	return ""
 }
 
-// sink refuses keys of the other sink, and whatever the broker cannot do.
+// sink refuses whatever the broker cannot do.
 func (l *loader) sink(c *Config) {
-	for _, f := range fields() {
-		if why := c.ofOtherSink(f.Key); why != "" && changed(f, c) {
-			l.fail(f.Key, "", "%s", why)
-		}
-	}
 	switch c.Sink {
 	case SinkKafka:
 		l.kafka(&c.Kafka)

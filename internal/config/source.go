@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,9 +24,10 @@ var onlyWAL = []string{
 }
 
 // reads reports whether a key has an effect with this source, this sink and this preset.
-func (c *Config) reads(key string) bool {
-	return c.ofOtherSource(key) == "" && c.ofOtherSink(key) == "" && c.Router.reads(key)
-}
+func (c *Config) reads(key string) bool { return c.ofOther(key) == "" && c.Router.reads(key) }
+
+// ofOther says why a key has no effect with this source and this sink; empty: it has one.
+func (c *Config) ofOther(key string) string { return cmp.Or(c.ofOtherSource(key), c.ofOtherSink(key)) }
 
 // ofOtherSource says why a key has no effect with this source; empty: it has one.
 func (c *Config) ofOtherSource(key string) string {
@@ -41,13 +43,17 @@ func (c *Config) ofOtherSource(key string) string {
 	return ""
 }
 
-// source refuses keys of the other source, because an operator who sets one expects an effect.
-func (l *loader) source(c *Config) {
+// others refuses keys of another source or sink, because an operator who sets one expects an effect.
+func (l *loader) others(c *Config) {
 	for _, f := range fields() {
-		if why := c.ofOtherSource(f.Key); why != "" && changed(f, c) {
+		if why := c.ofOther(f.Key); why != "" && changed(f, c) {
 			l.fail(f.Key, "", "%s", why)
 		}
 	}
+}
+
+// source refuses whatever a table that is polled cannot give.
+func (l *loader) source(c *Config) {
 	if c.Source != SourcePolling {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 // validate makes the checks that need no answer from Postgres or Kafka.
 func (l *loader) validate(c *Config) {
 	l.postgres(&c.Postgres)
+	l.others(c)
 	l.source(c)
 	l.router(&c.Router)
 	l.sink(c)
