@@ -1,7 +1,6 @@
 package config
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,11 +34,7 @@ func TestSink(t *testing.T) {
 		"a broker that is not here": {"SINK=redis", "kafka, nats"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var environ []string
-			for variable := range strings.FieldsSeq(tc.environ) {
-				environ = append(environ, EnvPrefix+variable)
-			}
-			c, err := load(t, "", environ)
+			c, err := load(t, "", environ(tc.environ))
 			if tc.want != "" {
 				require.ErrorContains(t, err, tc.want)
 				return

@@ -7,6 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// environ is the environment of variables without the prefix, separated by blanks.
+func environ(variables string) (all []string) {
+	for variable := range strings.FieldsSeq(variables) {
+		all = append(all, EnvPrefix+variable)
+	}
+	return all
+}
+
 func TestSource(t *testing.T) {
 	for name, tc := range map[string]struct {
 		environ string // without CDC_OUTBOX_, separated by blanks
@@ -42,11 +50,7 @@ func TestSource(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var environ []string
-			for variable := range strings.FieldsSeq(tc.environ) {
-				environ = append(environ, EnvPrefix+variable)
-			}
-			_, err := load(t, "", environ)
+			_, err := load(t, "", environ(tc.environ))
 			if tc.want == "" {
 				require.NoError(t, err)
 				return
