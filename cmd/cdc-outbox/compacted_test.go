@@ -1,12 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
@@ -118,4 +122,32 @@ func TestRetryIntoACompactedTopic(t *testing.T) {
 	res := r.retry("e", "--topic=state", "--into-compacted")
 	require.Equal(t, 0, res.code, res.all())
 	require.Len(t, r.read("state"), 1)
+}
+
+// TestCheckJoinsKeysWithCompaction: a compacted topic takes no record without a key. Whether there may be one is a
+// matter of the table, and the statement that `check` prints ends it.
+func TestCheckJoinsKeysWithCompaction(t *testing.T) {
+	t.Parallel()
+	r := newDebeziumRig(t)
+	require.Equal(t, 0, invoke(t, r.env, "setup", "--table").code)
+	r.db.Exec(t, `ALTER TABLE outbox ALTER COLUMN aggregateid DROP NOT NULL;
+		INSERT INTO outbox VALUES ('00000000-0000-4000-8000-000000000001', 'State', '1', 'Set', '{}')`)
+	topic := "outbox.event.State"
+	require.NoError(t, r.kafka.Create(t.Context(), kafkaclient.Topic{
+		Name: topic, Partitions: 1, Configs: map[string]string{"cleanup.policy": "compact", "min.insync.replicas": "1"},
+	}))
+	compaction := func() preflight.Finding {
+		var got report
+		require.NoError(t, json.Unmarshal([]byte(invoke(t, r.env, "check", "--json").stdout), &got))
+		i := slices.IndexFunc(got.Findings, func(f preflight.Finding) bool {
+			return f.Subject == "topic "+topic && strings.Contains(f.Found, "compacted")
+		})
+		require.GreaterOrEqual(t, i, 0)
+		return got.Findings[i]
+	}
+	nullable := compaction()
+	require.Contains(t, nullable.Found, `"aggregateid"`)
+	require.Contains(t, nullable.Found, "may be NULL")
+	r.db.Exec(t, nullable.Commands[0])
+	require.Equal(t, "It is compacted.", compaction().Found)
 }

@@ -60,7 +60,7 @@ func checkBroker(
 	}
 	cluster := check.Options{Cluster: producer.Cluster, CreateTopic: producer.CreateTopic}
 	cluster.KeepTimestamps = producer.KeepTimestamps
-	cluster.OldestRow = oldestRow(ctx, db)
+	cluster.OldestRow, cluster.NullKey = oldestRow(ctx, db), nullKey(ctx, c, db)
 	cluster.Transactional = c.Delivery == "exactly_once"
 	findings, err := check.Cluster(ctx, cluster, topics)
 	switch {

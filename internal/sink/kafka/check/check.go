@@ -59,7 +59,12 @@ type Options struct {
 	OldestRow time.Time
 	// KeepTimestamps says that records have the timestamps of their rows, whatever the topic does with them.
 	KeepTimestamps bool
+	// NullKey is the column of the key where it may be NULL, the zero value if every record has a key.
+	NullKey NullKey
 }
+
+// NullKey is a column that may be NULL, with the statement that ends that.
+type NullKey struct{ Column, SQL string }
 
 // checker collects the findings.
 type checker struct {
@@ -298,13 +303,23 @@ func (c *checker) topic(t *metadata.ResponseTopic, config map[string]string) {
 	}
 	c.durability(subject, t, replicas, config)
 	c.age(subject, t.Name, config)
-	if strings.Contains(config["cleanup.policy"], "compact") {
-		c.warn(subject, "It is compacted.",
-			"It takes no record without a key, and keeps only the last event of each key.",
-			fault.Do("Unless that is meant, let it delete by age.", c.cfg.Command("kafka-configs",
-				fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config cleanup.policy=delete",
-					t.Name))))
+	if strings.Contains(config[wire.CleanupPolicy], "compact") {
+		c.compacted(subject, t.Name)
 	}
+}
+
+// compacted joins what a compacted topic takes with the keys that the rows may have.
+func (c *checker) compacted(subject, topic string) {
+	byAge := c.cfg.Command("kafka-configs",
+		fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config cleanup.policy=delete", topic))
+	if key := c.cfg.NullKey; key.Column != "" {
+		c.warn(subject, fmt.Sprintf("It is compacted, and %s, which is the key, may be NULL.", key.Column),
+			"A compacted topic takes no record without a key, so such a row is a bad row.",
+			fault.Do("Forbid NULL, or let the topic delete by age.", key.SQL, byAge))
+		return
+	}
+	c.warn(subject, "It is compacted.", "It keeps only the last event of each key.",
+		fault.Do("Unless that is meant, let it delete by age.", byAge))
 }
 
 // durability judges replicas against min.insync.replicas.
