@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -108,4 +110,33 @@ func failures(t *testing.T, stdout string) (out []preflight.Finding) {
 		}
 	}
 	return out
+}
+
+// TestWindowRowBoundsCommands: what reads rows by SQL does not receive one that is longer than window.row, whatever memory
+// it would take, and the error leads to the row.
+func TestWindowRowBoundsCommands(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testkit.Postgres(t))
+	env := append(b.env, "CDC_OUTBOX_WINDOW_ROW=1MiB")
+	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
+	b.db.Exec(t, insertOrder)
+	b.db.Exec(t, strings.Replace(insertOrder, "'orders'", "'long'", 1)) // its topic is new
+	b.db.Exec(t, `UPDATE outbox SET payload = to_jsonb(repeat('x', 3000000)) WHERE aggregate_type = 'long'`)
+	conn, err := b.db.Server.Connect(t.Context(), b.db.Name)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	for _, args := range [][]string{{"preview", "--last", "10"}, {"replay", "--all", "--dry-run"}} {
+		r := invoke(t, env, args...)
+		require.Equal(t, 3, r.code, r.all())
+		require.Contains(t, r.stderr, "window.row allows 1048576")
+		where := regexp.MustCompile(`octet_length\S+ > \d+`).FindString(r.stderr)
+		var long string
+		require.NoError(t, conn.QueryRow(t.Context(), "SELECT aggregate_type FROM outbox o WHERE "+where).Scan(&long))
+		require.Equal(t, "long", long)
+	}
+	f := found(t, invoke(t, env, "check", "--json").stdout, "rows")
+	require.Equal(t, preflight.Fail, f.Level, f.Found)
+	require.Contains(t, f.Found, "window.row allows 1048576")
+	f = found(t, invoke(t, append(env, "CDC_OUTBOX_ROUTER_ON_BAD_ROW=skip"), "check", "--json").stdout, "rows")
+	require.Equal(t, preflight.Warn, f.Level, f.Found)
 }

@@ -72,7 +72,8 @@ type Window struct {
 
 	// The longest row that is received as a whole, in bytes as Postgres sends it: a bytea takes two for each byte. Of a
 	// longer row or logical message, values of more than 64 KiB are left out. If one of them belongs into the record,
-	// the row is too large (`router.bad_rows.too_large`). A row may need four times its size in memory.
+	// the row is too large (`router.bad_rows.too_large`). A command that reads a table, such as `replay`, ends at a
+	// longer row, with an error that leads to it. A row may need four times its size in memory.
 	Row Size `key:"row" default:"64MiB"`
 }
 

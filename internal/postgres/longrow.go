@@ -18,6 +18,13 @@ func LimitRows(conn *pgx.Conn, bytes int64) {
 	}
 }
 
+// LongRowError is the cause of the fault of a query that found a row beyond the bound.
+type LongRowError struct{ Bytes, Most int }
+
+func (e *LongRowError) Error() string {
+	return fmt.Sprintf("a row has %d bytes, and window.row allows %d", e.Bytes, e.Most)
+}
+
 // longRow is the fault of a query that found a row beyond the bound; nil if that is not what err says.
 func longRow(object string, err error) *fault.Error {
 	var long *pgproto3.ExceededMaxBodyLenErr
@@ -26,7 +33,7 @@ func longRow(object string, err error) *fault.Error {
 	}
 	return &fault.Error{
 		Kind: fault.Operator, Object: object,
-		Err: fmt.Errorf("a row has %d bytes, and window.row allows %d", long.ActualBodyLen, long.MaxExpectedBodyLen),
+		Err: &LongRowError{long.ActualBodyLen, long.MaxExpectedBodyLen},
 		Next: "Raise window.row, and give the process four times as much memory. Or find the row, WHERE " +
 			fmt.Sprintf("octet_length((o.*)::text) > %d", long.MaxExpectedBodyLen/10*9) +
 			" with o as the table's alias, and make it shorter.",

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,8 +11,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/preview"
+	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // sampledRows is the number of the latest rows of each table that Check routes.
@@ -40,7 +43,7 @@ func checkSample(ctx context.Context, c *config.Loaded) ([]preflight.Finding, er
 	defer cancel()
 	bad, newest := 0, false // newest: the latest row is good
 	var first *preview.Record
-	n, _ := preview.Rows(limited, o, nil, sampledRows, func(r *preview.Record) error {
+	n, err := preview.Rows(limited, o, nil, sampledRows, func(r *preview.Record) error {
 		newest = r.Bad == nil
 		if r.Bad != nil {
 			bad++
@@ -53,6 +56,8 @@ func checkSample(ctx context.Context, c *config.Loaded) ([]preflight.Finding, er
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case errors.As(err, new(*postgres.LongRowError)):
+		return []preflight.Finding{longRow(err, c.Source, wiring.Policies(c))}, nil
 	case first != nil:
 		return []preflight.Finding{badRows(first, bad, n, newest)}, nil
 	case limited.Err() != nil:
@@ -75,6 +80,20 @@ func badRows(first *preview.Record, bad, n int, newest bool) preflight.Finding {
 		f.Level, f.Why = preflight.Warn, "Such a row does not become an event: the policy is "+policy+"."
 	case newest:
 		f.Level, f.Why = preflight.Warn, "run halts at such a row. Later rows become records."
+	}
+	return f
+}
+
+// longRow is the finding about a row that run does not receive as a whole.
+func longRow(err error, source string, policies relay.Policies) preflight.Finding {
+	why, remedy := fault.Split(err)
+	f := preflight.Finding{
+		Level: preflight.Fail, Subject: "rows", Found: "Of the latest rows, not all could be tried: " + why + ".",
+		Why: "run halts at such a row, unless its record leaves out what is long; see router.bad_rows.too_large.",
+		Remedy: remedy.Next,
+	}
+	if policy := policies.For(router.TooLarge); source != config.SourcePolling && policy != relay.Halt {
+		f.Level, f.Why = preflight.Warn, "Such a row does not become an event: the policy is "+string(policy)+"."
 	}
 	return f
 }

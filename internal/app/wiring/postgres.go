@@ -40,7 +40,7 @@ func Admin(c *config.Loaded, table bool) (setup.Config, error) {
 			ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Timestamp: col.Timestamp,
 		},
 	}}
-	cfg.Messages = c.Postgres.Messages
+	cfg.Messages, cfg.LongRow = c.Postgres.Messages, int64(c.Window.Row)
 	cfg.Standbys = standbys.Demand{Names: c.Postgres.WaitForStandbys, Count: c.Postgres.WaitForStandbysCount}
 	for _, n := range routing.Needs(c) {
 		cfg.Columns.Needed = append(cfg.Columns.Needed, postgres.NeededColumn{

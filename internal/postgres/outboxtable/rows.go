@@ -47,7 +47,8 @@ type Rows struct {
 	rel     *pgoutput.Relation
 }
 
-// Open connects, with the settings under which values have the texts that the log gives them.
+// Open connects, with the settings under which values have the texts that the log gives them. A row beyond cfg.LongRow
+// ends the read of it with an error that wraps a *postgres.LongRowError; Close is all that can be done then.
 func Open(ctx context.Context, dsn string, cfg setup.Config, table identifier.Table, filter Filter) (*Rows, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Check(); err != nil {
@@ -57,6 +58,7 @@ func Open(ctx context.Context, dsn string, cfg setup.Config, table identifier.Ta
 	if err != nil {
 		return nil, err
 	}
+	postgres.LimitRows(conn, cfg.LongRow)
 	r := &Rows{conn: conn, cfg: cfg, table: table, filter: filter}
 	if err := r.prepareSession(ctx); err != nil {
 		r.Close()

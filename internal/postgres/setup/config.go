@@ -50,6 +50,9 @@ type Config struct {
 	ConnectTimeout time.Duration
 
 	Logger *zap.Logger // default: none
+	// LongRow bounds a row that is read from a table, see postgres.LimitRows. Default: rows have no bound.
+	LongRow int64
+
 	// Waits receives, again and again, what a setup waits for: a *fault.Error with the remedy. Default: ignored.
 	Waits func(error)
 
