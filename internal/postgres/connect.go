@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,6 +85,8 @@ func connect(ctx context.Context, pc *pgx.ConnConfig) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, ConnectFault(pc, err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(pc.ConnectTimeout, 10*time.Second)) // it belongs to the login
+	defer cancel()
 	if err := session.Override(ctx, conn.PgConn()); err != nil {
 		CloseConn(conn)
 		return nil, QueryFault(serverName(pc), err)

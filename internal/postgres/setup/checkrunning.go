@@ -32,6 +32,8 @@ type Running struct {
 // nil.
 func CheckRunning(ctx context.Context, dsn string, cfg Config, p gap.Publisher) (r Running, err error) {
 	cfg = cfg.WithDefaults().withoutExtras()
+	ctx, cancel := cfg.look(ctx)
+	defer cancel()
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		st, err := readState(ctx, conn, cfg)
 		if err != nil {
@@ -52,6 +54,11 @@ func CheckRunning(ctx context.Context, dsn string, cfg Config, p gap.Publisher) 
 	return r, err
 }
 
+// look bounds a look at a server that may have stopped answering without a word: the next one is by a new connection.
+func (cfg Config) look(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, 3*cfg.ConnectTimeout)
+}
+
 // checkHidden finds what hides rows from the stream as things are now.
 func checkHidden(cfg Config, st state) []preflight.Finding {
 	out := append(checkMissing(cfg, st), checkAllPartitions(st)...)
@@ -61,6 +68,8 @@ func checkHidden(cfg Config, st state) []preflight.Finding {
 // LookBefore keeps the account of gaps at a start, before anything is streamed.
 func LookBefore(ctx context.Context, dsn string, cfg Config, p gap.Publisher) (r Running, err error) {
 	cfg = cfg.WithDefaults().withoutExtras()
+	ctx, cancel := cfg.look(ctx)
+	defer cancel()
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		r.lookAtGaps(ctx, conn, cfg, look{starts: true, publisher: p})
 		return nil
