@@ -89,7 +89,7 @@ func longRow(err error, source string, policies relay.Policies) preflight.Findin
 	why, remedy := fault.Split(err)
 	f := preflight.Finding{
 		Level: preflight.Fail, Subject: "rows", Found: "Of the latest rows, not all could be tried: " + why + ".",
-		Why: "run halts at such a row, unless its record leaves out what is long; see router.bad_rows.too_large.",
+		Why:    "run halts at such a row, unless its record leaves out what is long; see router.bad_rows.too_large.",
 		Remedy: remedy.Next,
 	}
 	if policy := policies.For(router.TooLarge); source != config.SourcePolling && policy != relay.Halt {
