@@ -34,7 +34,7 @@ func lookupServer(ctx context.Context, conn *pgx.Conn) (s serverState, err error
 
 // Check looks at everything that polling needs in Postgres. A server that cannot be asked is a finding.
 func Check(ctx context.Context, dsn string, s Setup) []preflight.Finding {
-	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox check")
+	conn, err := s.connect(ctx, dsn, "cdc-outbox check")
 	if err != nil {
 		return []preflight.Finding{unanswered(err)}
 	}
@@ -249,7 +249,7 @@ func checkSequence(t *tableState, s *Setup, setup fault.Remedy) []preflight.Find
 
 // Verify is Check's verdict before anything is relayed: the first thing that an operator has to fix.
 func Verify(ctx context.Context, dsn string, s Setup) error {
-	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox")
+	conn, err := s.connect(ctx, dsn, "cdc-outbox")
 	if err != nil {
 		return err
 	}

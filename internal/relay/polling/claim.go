@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
@@ -26,7 +29,8 @@ type connection struct {
 	conn *pgx.Conn
 	once bool // there was one before
 
-	verified bool // the relay's start has been through with the same connection string
+	patience time.Duration // see answered; 0: before the first statement
+	verified bool          // the relay's start has been through with the same connection string
 }
 
 // open connects if need be.
@@ -38,7 +42,8 @@ func (c *connection) open(ctx context.Context) error {
 	if err != nil {
 		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
 	}
-	c.conn, err = postgres.Connect(ctx, dsn, cmp.Or(c.name, "cdc-outbox look"))
+	setup := c.cfg.setup()
+	c.conn, err = setup.connect(ctx, dsn, cmp.Or(c.name, "cdc-outbox look"))
 	if err != nil {
 		c.conn = nil
 		return c.passing(err)
@@ -72,6 +77,23 @@ func (c *connection) close() {
 	}
 }
 
+// A firewall that forgets a connection drops its packets without a word, and TCP takes a quarter of an hour to give up
+// what it has sent. So a statement has firstPatience to be answered. The server may be that slow as well: after each
+// time in vain the statement has twice as long.
+const (
+	firstPatience = 15 * time.Second
+	mostPatience  = 10 * time.Minute
+)
+
+// answered notes how long a message took, and whether its time was over.
+func (c *connection) answered(took time.Duration, tooLong bool) {
+	times := time.Duration(4)
+	if tooLong {
+		times = 2
+	}
+	c.patience = min(max(firstPatience, times*took), mostPatience)
+}
+
 // run sends statements in one message and gives the rows of the last one that has any to take. After an error the
 // connection is closed: the transaction's state is then not a question.
 func (c *connection) run(ctx context.Context, object, sql string,
@@ -80,7 +102,10 @@ func (c *connection) run(ctx context.Context, object, sql string,
 	if err := c.open(ctx); err != nil {
 		return err
 	}
-	results := c.conn.PgConn().Exec(ctx, sql)
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(c.patience, firstPatience))
+	defer cancel()
+	sent := time.Now()
+	results := c.conn.PgConn().Exec(limited, sql)
 	var taken error
 	for taken == nil && results.NextResult() {
 		rows := results.ResultReader()
@@ -89,12 +114,20 @@ func (c *connection) run(ctx context.Context, object, sql string,
 		}
 	}
 	err := results.Close()
+	tooLong := err != nil && limited.Err() != nil && ctx.Err() == nil
+	c.answered(time.Since(sent), tooLong)
 	if err == nil && taken == nil {
 		return nil
 	}
 	c.close()
-	if taken != nil {
+	switch {
+	case taken != nil:
 		return taken
+	case tooLong:
+		return &fault.Error{
+			Kind: fault.Retry, Object: object, Err: fmt.Errorf("no answer within %s", human.Duration(time.Since(sent))),
+			Next: "See whether packets reach the server, and what the session waits for there (pg_stat_activity).",
+		}
 	}
 	return classified(object, err)
 }

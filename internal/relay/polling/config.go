@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
@@ -35,6 +36,7 @@ type Columns struct {
 // Config is a Relay's configuration. Zero durations and sizes take the defaults named.
 type Config struct {
 	DSN     func() (string, error) // read again at each connect
+	Dial    pgconn.DialFunc        // nil: as the connection string says
 	Tables  []identifier.Table
 	Columns Columns
 	After   After // default Mark
@@ -73,5 +75,5 @@ func (cfg *Config) setDefaults() {
 }
 
 func (cfg *Config) setup() Setup {
-	return Setup{Tables: cfg.Tables, Columns: cfg.Columns, After: cfg.After, Notify: cfg.Notify}
+	return Setup{Dial: cfg.Dial, Tables: cfg.Tables, Columns: cfg.Columns, After: cfg.After, Notify: cfg.Notify}
 }

@@ -26,7 +26,7 @@ type Barrier struct {
 
 // RaiseBarrier waits until each lane's holder has marked its rows in flight, and takes the lane.
 func RaiseBarrier(ctx context.Context, dsn string, s Setup, wait time.Duration) (*Barrier, error) {
-	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox migrate polling")
+	conn, err := s.connect(ctx, dsn, "cdc-outbox migrate polling")
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 		return err
 	}
 	conn, err := postgres.Open(ctx, dsn, postgres.ConnectOptions{
-		Application: sessionName + " listener", Unprepared: true, Listens: true,
+		Application: sessionName + " listener", Unprepared: true, Listens: true, Dial: r.cfg.Dial,
 	})
 	if err != nil {
 		return err
@@ -133,7 +133,8 @@ func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 // hearsItself notifies over another connection. Through a transaction pooler LISTEN is accepted, and holds for a
 // session that this connection leaves with the statement's end.
 func (r *Relay) hearsItself(ctx context.Context, conn *pgx.Conn, dsn string) (bool, error) {
-	other, err := postgres.Connect(ctx, dsn, sessionName+" listener")
+	setup := r.cfg.setup()
+	other, err := setup.connect(ctx, dsn, sessionName+" listener")
 	if err != nil {
 		return false, err
 	}

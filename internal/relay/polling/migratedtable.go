@@ -48,7 +48,7 @@ const endedNext = "Run the configuration that reads the log (source: wal). Polli
 
 // Ended returns an error that wraps ErrEnded if `migrate polling` has ended polling of one of the tables.
 func Ended(ctx context.Context, dsn string, s Setup) error {
-	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox")
+	conn, err := s.connect(ctx, dsn, "cdc-outbox")
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func RefuseBesideLog(ctx context.Context, dsn string, s Setup) (warnings []prefl
 }
 
 func besideLog(ctx context.Context, dsn string, s Setup) (out []preflight.Finding, err error) {
-	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox check")
+	conn, err := s.connect(ctx, dsn, "cdc-outbox check")
 	if err != nil {
 		return nil, err
 	}

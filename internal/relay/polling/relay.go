@@ -161,6 +161,8 @@ func (r *Relay) verifyAtStart(ctx context.Context) error {
 }
 
 func (r *Relay) verify(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, verifyWithin)
+	defer cancel()
 	dsn, err := r.cfg.DSN()
 	if err != nil {
 		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
@@ -168,13 +170,19 @@ func (r *Relay) verify(ctx context.Context) error {
 	return Verify(ctx, dsn, r.cfg.setup())
 }
 
+// verifyWithin bounds the questions about tables and index.
+const verifyWithin = 30 * time.Second
+
 // verifyAlone refuses tables that are read from the log, at the start only: a relay at work does not have to end.
 func (r *Relay) verifyAlone(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, verifyWithin)
+	defer cancel()
 	dsn, err := r.cfg.DSN()
 	if err != nil {
 		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
 	}
-	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox check")
+	setup := r.cfg.setup()
+	conn, err := setup.connect(ctx, dsn, "cdc-outbox check")
 	if err != nil {
 		return err
 	}

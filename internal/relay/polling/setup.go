@@ -148,7 +148,7 @@ func SetupScript(s Setup) []setup.Step {
 
 // PlanSetup lists the steps of Apply.
 func PlanSetup(ctx context.Context, dsn string, s Setup) ([]setup.Step, error) {
-	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox admin")
+	conn, err := s.connect(ctx, dsn, "cdc-outbox admin")
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 
 // Apply creates the missing parts and returns the steps done.
 func Apply(ctx context.Context, dsn string, s Setup) (done []setup.Step, err error) {
-	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox admin")
+	conn, err := s.connect(ctx, dsn, "cdc-outbox admin")
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +266,7 @@ func run(ctx context.Context, conn *pgx.Conn, steps []setup.Step) (done []setup.
 
 // PlanTeardown lists the steps that take the parts away again; the tables too, or only polling's additions to them.
 func PlanTeardown(ctx context.Context, dsn string, s Setup, dropTables bool) ([]setup.Step, error) {
-	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox admin")
+	conn, err := s.connect(ctx, dsn, "cdc-outbox admin")
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +318,7 @@ func planTeardown(ctx context.Context, conn *pgx.Conn, s *Setup, dropTables bool
 
 // Remove carries the teardown out.
 func Remove(ctx context.Context, dsn string, s Setup, dropTables bool) ([]setup.Step, error) {
-	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox admin")
+	conn, err := s.connect(ctx, dsn, "cdc-outbox admin")
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
@@ -15,6 +16,7 @@ import (
 
 // Setup describes the database objects that polling needs.
 type Setup struct {
+	Dial    pgconn.DialFunc // nil: as the connection string says
 	Tables  []identifier.Table
 	Columns Columns
 	After   After
@@ -32,6 +34,12 @@ type Setup struct {
 	// there. Empty: none.
 	Decisions identifier.Table
 	Relay     string
+}
+
+func (s *Setup) connect(ctx context.Context, dsn, application string) (*pgx.Conn, error) {
+	return postgres.Open(ctx, dsn, postgres.ConnectOptions{
+		Application: application, Unprepared: true, Dial: s.Dial,
+	})
 }
 
 // tableState is an outbox table as the catalog has it.
