@@ -157,12 +157,12 @@ func (c *connection) claim(ctx context.Context, s *statements, candidates []int,
 	return got, asked == limit || len(got) < asked, err
 }
 
-// renew marks rows, ends the transaction, and claims the lanes again in another one. In between, any session may take
-// them.
+// renew marks rows, ends the transaction, and claims the lanes again in another one. Another session has got lanes in
+// between only if the transaction had ended before.
 func (c *connection) renew(ctx context.Context, s *statements, marks string, want []int) (got []int, err error) {
 	sql := s.again(want)
 	if c.conn != nil && !c.conn.IsClosed() {
-		sql = "COMMIT; " + sql
+		sql = s.keep(want) + "; COMMIT; " + sql + "; " + s.letGo(want)
 		if marks != "" {
 			sql = marks + "; " + sql
 		}

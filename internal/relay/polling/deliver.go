@@ -79,8 +79,8 @@ func (w *worker) feed(ctx context.Context, s *source) error {
 	return nil
 }
 
-// renew makes the claim again. Lanes that another worker has taken in between belong to that worker: their rows
-// handed over are waited for and marked, the rest is not touched.
+// renew makes the claim again. Lanes that another process has taken, because the session had ended, belong to that
+// process: their rows handed over are waited for and marked, the rest is not touched.
 func (w *worker) renew(ctx context.Context, s *source) error {
 	indexes, want := w.batch.marks(), w.batch.open()
 	sql := ""

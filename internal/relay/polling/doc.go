@@ -13,6 +13,7 @@
 //	BEGIN; which lanes have rows; try to lock some of them
 //	SELECT the lanes' unpublished rows, by sequence   -- a statement of its own: see rule 1
 //	produce, wait for the acknowledgements            -- every few seconds: mark the acknowledged rows, claim again
+//	                                                     while the session itself keeps the locks
 //	UPDATE … SET published_at; COMMIT
 //
 // # Why nothing is lost or reordered

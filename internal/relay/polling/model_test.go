@@ -34,7 +34,11 @@ var scenarios = []*scenario{
 	},
 	{name: "two processes, one is frozen", workers: []int{1, 1}, rows: 2, rounds: 2, freezes: 1, late: true},
 	{name: "two workers of a process", workers: []int{2}, rows: 2, rounds: 2, faults: 1},
-	{name: "claims are renewed", workers: []int{1, 1}, rows: 2, rounds: 1, faults: 1, naps: 1, late: true},
+	{name: "claims are renewed", workers: []int{1, 1}, rows: 2, rounds: 2, naps: 2},
+	{
+		name: "claims are renewed, connections lost", workers: []int{1, 1}, rows: 2, rounds: 1, faults: 1, naps: 1,
+		late: true,
+	},
 	{name: "an operator corrects a row", workers: []int{1, 1}, rows: 2, rounds: 2, edits: 1, late: true},
 }
 
@@ -47,6 +51,7 @@ type mutant struct {
 	marksOnce       bool // a mark that failed is not tried again
 	anyVersion      bool // a mark looks at the number only
 	ownsNothing     bool // a lane in flight is free for the other workers of its process
+	gap             bool // a renewal ends one claim before it makes the next
 }
 
 var laneMutants = []*mutant{
@@ -55,6 +60,7 @@ var laneMutants = []*mutant{
 	{name: "rows are read with the snapshot of the claim", refutedIn: "two processes", readsTooEarly: true},
 	{name: "a mark that failed is not tried again", refutedIn: "two workers of a process", marksOnce: true},
 	{name: "any version of a row is marked", refutedIn: "an operator corrects a row", anyVersion: true},
+	{name: "a renewal leaves a gap", refutedIn: "claims are renewed", gap: true},
 	{name: "a lane in flight is free", refutedIn: "two workers of a process", ownsNothing: true},
 }
 
@@ -147,7 +153,6 @@ func (w *world) take(m move) {
 	switch {
 	case m.proc == timePasses:
 		w.naps--
-		w.faulty = true
 		time.Sleep(renewEvery + time.Second)
 	case m.proc == rowCorrected:
 		w.edits--

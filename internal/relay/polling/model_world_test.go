@@ -53,7 +53,7 @@ type world struct {
 	naps     int
 	freezes  int
 	edits    int
-	faulty   bool // something was lost, or time has passed
+	faulty   bool // something was lost
 	wrong    error
 	turn     sync.Mutex
 }
@@ -329,10 +329,14 @@ func (c *laneConn) read(_ context.Context, _ *statements, claimed []int, perLane
 }
 
 func (c *laneConn) renew(_ context.Context, _ *statements, marks string, _ []int) (got []int, err error) {
-	if err := c.step("renew", func() { c.mark(marks); c.drop() }); err != nil {
-		return nil, err
+	w := c.actor.proc.world
+	if w.mutant.gap {
+		if err := c.step("renew", func() { c.mark(marks); c.drop() }); err != nil {
+			return nil, err
+		}
+		marks = ""
 	}
-	err = c.step("claim again", func() { got = c.lock() })
+	err = c.step("claim again", func() { c.mark(marks); got = c.lock() })
 	c.actor.note("renewed %v", got)
 	return got, err
 }

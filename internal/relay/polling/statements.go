@@ -94,6 +94,19 @@ func (s *statements) again(want []int) string {
 		lockClass(s.table), intArray(want))
 }
 
+// keep takes the session's own locks of lanes whose locks the transaction has, and letGo gives them back. A session may
+// take a lock again that it holds, also at the other level (Postgres docs 13.3.5). So between the two a transaction can
+// end and the next one begin while no other session gets the lanes. Both are sent in one message: a pooler does not
+// lend the backend to another client before its end. Neither has a row.
+func (s *statements) keep(lanes []int) string { return s.session("pg_try_advisory_lock", lanes) }
+
+func (s *statements) letGo(lanes []int) string { return s.session("pg_advisory_unlock", lanes) }
+
+func (s *statements) session(function string, lanes []int) string {
+	return fmt.Sprintf(`SELECT WHERE (SELECT count(%s(%d, l)) FROM unnest(%s::int[]) l) IS NULL`, function,
+		lockClass(s.table), intArray(lanes))
+}
+
 // ownColumns is how many columns read puts in front of the table's: the lane, the partition, and the address of the
 // row's version.
 const ownColumns = 3
