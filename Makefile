@@ -102,14 +102,14 @@ models: $(GOTEST) ## the models of the tracker and of two producers in full: wit
 # The overlay of Go's runtime makes a run repeatable (test/simulation/replay); the first use compiles everything again.
 SEEDS := 2000
 .PHONY: simulate mutants
-simulate: ## the real connector in virtual time, 2,000 seeds in two processes; SEEDS=1000000 for a soak, FIRST=1 to begin elsewhere, SEED=7 to show one, STEPS=1,4 for some of its steps
+simulate: ## the real connector and the real polling relay in virtual time, 2,000 seeds each in two processes; SEEDS=1000000 for a soak, FIRST=1 to begin elsewhere, SEED=7 to show one, STEPS=1,4 for some of its steps, SOURCE=polling for one of that source
 	@flags="-overlay .cache/replay/overlay.json -tags replay"; \
 		$(GO) run ./test/simulation/replay .cache/replay || { flags=; echo "the seeds run without exact repetition"; }; \
 		$(GO) test $$flags -c -o .cache/simulation.test ./test/simulation
-	@if [ -n "$(SEED)" ]; then SIMULATION_SEED=$(SEED) SIMULATION_STEPS=$(STEPS) .cache/simulation.test -test.run '^TestSeed$$' -test.v; else \
+	@if [ -n "$(SEED)" ]; then SIMULATION_SEED=$(SEED) SIMULATION_STEPS=$(STEPS) SIMULATION_SOURCE=$(SOURCE) .cache/simulation.test -test.run '^TestSeed$$' -test.v; else \
 		first=$${FIRST:-1}; half=$$(( $(SEEDS) / 2 )); export SIMULATION_SEEDS=$$half; \
-		SIMULATION_FIRST=$$(( first + half )) .cache/simulation.test -test.run '^TestSeeds$$' -test.v -test.timeout 0 & other=$$!; \
-		SIMULATION_FIRST=$$first .cache/simulation.test -test.run '^(TestSeeds|TestReplay)$$' -test.v -test.timeout 0; here=$$?; \
+		SIMULATION_FIRST=$$(( first + half )) .cache/simulation.test -test.run '^Test(Polling)?Seeds$$' -test.v -test.timeout 0 & other=$$!; \
+		SIMULATION_FIRST=$$first .cache/simulation.test -test.run '^Test(Seeds|PollingSeeds|Replay)$$' -test.v -test.timeout 0; here=$$?; \
 		wait $$other && [ $$here = 0 ]; fi
 
 mutants: ## plant one bug after the other and name the first seed of the simulation that fails; ten minutes

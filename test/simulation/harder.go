@@ -72,7 +72,7 @@ func (p *Plan) calm(r *rand.Rand) {
 }
 
 // harmless are the steps after which nothing may be repeated.
-var harmless = []Kind{Commit, Foreign, SaveSlot, StopInstance, DetachStandby}
+var harmless = []Kind{Commit, Late, Foreign, SaveSlot, StopInstance, DetachStandby}
 
 // busy are codes of a coordinator that has no time.
 var busy = []int16{14, 16, 51}

@@ -21,6 +21,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/router/outbox"
 	"github.com/cdc-outbox/cdc-outbox/test/simulation/broker"
 	"github.com/cdc-outbox/cdc-outbox/test/simulation/network"
@@ -55,7 +56,7 @@ func (in *instance) start() {
 	}
 	in.runs++
 	l := &life{host: fmt.Sprintf("%s%d", in.name, in.runs), over: make(chan struct{})}
-	c, err := connector.New(in.config(l))
+	c, err := in.relay(l)
 	if err != nil {
 		in.w.wrong("E", "instance %s cannot be built: %v", l.host, err)
 		return
@@ -160,7 +161,11 @@ func (w *world) routes(host string) []network.Route {
 
 var errKilled = errors.New("the process was killed")
 
-func (in *instance) config(l *life) connector.Config {
+// relay builds the process's relay.
+func (in *instance) relay(l *life) (interface {
+	Run(ctx context.Context) error
+}, error,
+) {
 	dialer := in.w.net.Dialer(l.host)
 	dial := func(ctx context.Context, kind, address string) (net.Conn, error) {
 		if l.dead.Load() {
@@ -178,18 +183,33 @@ func (in *instance) config(l *life) connector.Config {
 		logger = zap.New(traceCore{w: in.w, host: l.host})
 	}
 	p := in.w.plan
-	rt, err := outbox.New(outbox.Config{
+	if p.Polling > 0 {
+		return in.polls(l, dial, logger)
+	}
+	return in.readsLog(l, dial, logger)
+}
+
+func dsn() (string, error) {
+	return "host=10.0.0.1 port=5432 user=relay dbname=shop sslmode=disable", nil
+}
+
+func newRouter() (router.Router, error) {
+	return outbox.New(outbox.Config{
 		Columns: outbox.Columns{
 			ID: "id", AggregateType: "aggregate_type", AggregateID: "aggregate_id", Type: "event_type",
 			Payload: "payload",
 		},
 		Topic: outbox.DefaultTopic,
 	})
+}
+
+type dialFunc = func(ctx context.Context, kind, address string) (net.Conn, error)
+
+func (in *instance) readsLog(l *life, dial dialFunc, logger *zap.Logger) (*connector.Connector, error) {
+	p := in.w.plan
+	rt, err := newRouter()
 	if err != nil {
-		in.w.wrong("E", "router: %v", err)
-	}
-	dsn := func() (string, error) {
-		return "host=10.0.0.1 port=5432 user=relay dbname=shop sslmode=disable", nil
+		return nil, err
 	}
 	cfg := connector.Config{
 		Replication: replication.Config{
@@ -212,12 +232,10 @@ func (in *instance) config(l *life) connector.Config {
 	if cfg.Sink = kafka.Open(producer); !p.ExactlyOnce {
 		cfg.Keeper = kafka.NewKeeper(producer.Cluster, logger)
 	}
-	return cfg
+	return connector.New(cfg)
 }
 
-func (in *instance) producer(
-	l *life, dial func(ctx context.Context, kind, address string) (net.Conn, error), logger *zap.Logger,
-) kafka.Config {
+func (in *instance) producer(l *life, dial dialFunc, logger *zap.Logger) kafka.Config {
 	p := in.w.plan
 	cfg := kafka.Config{
 		Cluster: wire.Cluster{Dial: dial, RequestTimeout: p.RequestTime}, Owned: true, Logger: logger,

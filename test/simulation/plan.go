@@ -47,6 +47,8 @@ const (
 
 	Limit Kind = "limit" // transaction_timeout of a second, and a transaction that takes longer
 
+	Late Kind = "late commit" // a transaction of B rows that commits A ms after rows of later numbers; polling only
+
 	Promote       Kind = "promote"        // the server dies, its standby takes its place; the next comes B s later
 	DetachStandby Kind = "detach standby" // the standby is not connected
 )
@@ -84,6 +86,9 @@ type Plan struct {
 	Lag         time.Duration // of the physical standby, 0: there is none
 	CopyTime    time.Duration // between two updates of the standby's copy of the slot
 	Gate        string        // postgres.wait_for_standbys, empty for none
+	Polling     int           // workers of source: polling; 0: the log is read
+	Batch       int           // polling.batch
+	Delete      bool          // polling.after: delete
 	Steps       []Step
 	graceful    bool  // all steps are harmless
 	kept        []int // numbers of the steps in the seed's own plan, nil for all
@@ -99,6 +104,10 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "  a standby lags by %s, its copy of the slot by %s, the gate waits for %q\n", p.Lag,
 			p.CopyTime, p.Gate)
 	}
+	if p.Polling > 0 {
+		fmt.Fprintf(&b, "  source: polling, %d workers, batches of %d, rows are deleted %v\n", p.Polling, p.Batch,
+			p.Delete)
+	}
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  %s\n", s)
 	}
@@ -108,6 +117,11 @@ func (p *Plan) String() string {
 // has reports whether the plan holds a step of one of the kinds.
 func (p *Plan) has(kinds ...Kind) bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return slices.Contains(kinds, s.Kind) })
+}
+
+// only reports whether the plan has steps of no other kinds.
+func (p *Plan) only(kinds []Kind) bool {
+	return !slices.ContainsFunc(p.Steps, func(s Step) bool { return !slices.Contains(kinds, s.Kind) })
 }
 
 // faults are the kinds that a seed chooses from, with how often each is chosen.

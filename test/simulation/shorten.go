@@ -19,6 +19,9 @@ func (p *Plan) Only(numbers []int) *Plan {
 // replayCommand prints what runs exactly this plan again.
 func (p *Plan) replayCommand() string {
 	command := fmt.Sprintf("make simulate SEED=%d", p.Seed)
+	if p.Polling > 0 {
+		command += " SOURCE=polling"
+	}
 	if p.kept == nil {
 		return command
 	}

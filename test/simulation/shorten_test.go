@@ -41,7 +41,7 @@ func shortened(t *testing.T, p *Plan, res *Result) string {
 // chosen is the plan of a seed, or the steps of it that SIMULATION_STEPS names.
 func chosen(t *testing.T, seed uint64) *Plan {
 	t.Helper()
-	p := NewPlan(seed, switches())
+	p := planOf(seed)
 	text, given := os.LookupEnv("SIMULATION_STEPS")
 	if !given || text == "" {
 		return p

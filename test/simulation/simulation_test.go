@@ -48,20 +48,36 @@ func switches() Switches { return Now.With(os.Getenv("SIMULATION_WITH")) }
 var underRace bool
 
 // TestSeeds runs seeds: SIMULATION_SEEDS of them, from SIMULATION_FIRST on.
-func TestSeeds(t *testing.T) {
+func TestSeeds(t *testing.T) { runSeeds(t, newPlan, 50, 30) }
+
+// TestPollingSeeds does so for source: polling.
+func TestPollingSeeds(t *testing.T) { runSeeds(t, NewPollingPlan, 20, 10) }
+
+func newPlan(seed uint64) *Plan { return NewPlan(seed, switches()) }
+
+// planOf is the plan of SIMULATION_SOURCE.
+func planOf(seed uint64) *Plan {
+	if os.Getenv("SIMULATION_SOURCE") == "polling" {
+		return NewPollingPlan(seed)
+	}
+	return newPlan(seed)
+}
+
+func runSeeds(t *testing.T, plan func(seed uint64) *Plan, withRace, short uint64) {
+	t.Helper()
 	first, n := number("SIMULATION_FIRST", 1), number("SIMULATION_SEEDS", 200)
 	if underRace {
-		n = min(n, 50)
+		n = min(n, withRace)
 	}
 	if testing.Short() {
-		n = min(n, 30)
+		n = min(n, short)
 	}
 	began := time.Now()
 	var events int
 	var virtual time.Duration
 	failed := 0
 	for seed := first; seed < first+n; seed++ {
-		p := NewPlan(seed, switches())
+		p := plan(seed)
 		res := simulate(t, p, false)
 		events += res.Events
 		virtual += res.Virtual

@@ -25,6 +25,8 @@ func (w *world) applyStep(s Step) {
 	switch s.Kind {
 	case Commit:
 		w.commit(s.A, s.B)
+	case Late:
+		w.commitLate(s)
 	case Foreign:
 		w.postgres.Foreign(s.A)
 	case SaveSlot:

@@ -64,7 +64,7 @@ func newWorld(p *Plan, tracing bool) *world {
 	}
 	cfg := walsender.Config{
 		SystemID: systemID, Database: "shop", Publication: "cdc_outbox", Slot: slotName, Table: tableName,
-		Version: p.Version, SenderTimeout: time.Minute, RowTime: time.Millisecond,
+		Version: p.Version, SenderTimeout: time.Minute, RowTime: time.Millisecond, Polled: p.Polling > 0,
 	}
 	if p.Lag > 0 {
 		cfg.Standby, cfg.Lag, cfg.SyncNames = standbyName, p.Lag, standbyName
@@ -75,7 +75,7 @@ func newWorld(p *Plan, tracing bool) *world {
 		Brokers: p.Brokers, Topics: topics, MarkerTime: 3 * time.Millisecond, Kafka4: p.Kafka4,
 		OffsetTime: p.OffsetTime,
 	}, w.net)
-	w.postgres.Confirmed = w.confirmed
+	w.postgres.Confirmed, w.postgres.Marked = w.confirmed, w.marked
 	w.kafka.Appended = w.appended
 	w.kafka.Fate = w.fate
 	w.net.Observe = w.observe
@@ -171,18 +171,33 @@ func (w *world) settle() {
 	for {
 		missing := w.missing()
 		switch {
-		case len(missing) == 0 && w.postgres.Holder() != 0 && !w.lags():
+		case len(missing) == 0 && w.settled():
 			time.Sleep(2 * time.Second) // repeats would show now
 			return
 		case w.stopped():
 			return
 		case time.Now().After(until):
-			w.wrong("L", "%s after the last fault %d events have not arrived, the first is %v; the slot is held by "+
-				"%d, and lags: %v", patience, len(missing), first(missing), w.postgres.Holder(), w.lags())
+			w.wrong("L", "%s after the last fault %d events have not arrived, the first is %v; %s", patience,
+				len(missing), first(missing), w.unsettled())
 			return
 		}
 		time.Sleep(250 * time.Millisecond)
 	}
+}
+
+// settled reports whether the server knows that everything is published.
+func (w *world) settled() bool {
+	if w.plan.Polling > 0 {
+		return w.postgres.Unmarked() == 0
+	}
+	return w.postgres.Holder() != 0 && !w.lags()
+}
+
+func (w *world) unsettled() string {
+	if w.plan.Polling > 0 {
+		return fmt.Sprintf("%d rows are not marked", w.postgres.Unmarked())
+	}
+	return fmt.Sprintf("the slot is held by %d, and lags: %v", w.postgres.Holder(), w.lags())
 }
 
 func first(ids []string) string {

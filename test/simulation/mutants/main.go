@@ -127,7 +127,11 @@ func (b bug) run(dir string, seeds int, show bool) (seed, promise string, err er
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestSeeds$", "-test.v")
+	test := "^TestSeeds$"
+	if b.with == polling {
+		test = "^TestPollingSeeds$"
+	}
+	cmd := exec.CommandContext(ctx, binary, "-test.run", test, "-test.v")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("SIMULATION_SEEDS=%d", seeds), "SIMULATION_FAILURES=1",
 		"SIMULATION_WITH="+b.with)
 	if !show {

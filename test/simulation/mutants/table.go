@@ -5,11 +5,14 @@ type mutant struct {
 	name     string
 	file     string
 	from, to string
-	with     string // faults and forms beside the usual ones that it takes to see it
+	with     string // faults and forms beside the usual ones that it takes to see it, or polling
 	// test is for a bug that breaks no promise of a run, since another rule makes up for it: the package and the test
 	// that fail.
 	test string
 }
+
+// polling is for the bugs of source: polling, which has seeds of its own.
+const polling = "polling"
 
 // startReplication is the end of the function that decides where a stream starts, and the name of the next function.
 const startReplication = "	return nil\n}\n\nfunc (c *connection) startReplication"
@@ -326,5 +329,40 @@ var mutants = []mutant{
 		"read a position that may still change", "internal/sink/kafka/wire/offsetfetch.go",
 		"	req = append(req, 0, flag(stable), 0) // tagged fields of the topic, require_stable, tagged fields",
 		"	req = append(req, 0, 0, 0)", "", "",
+	},
+
+	// the lanes of source: polling
+	{
+		"renew a claim by making another", "internal/relay/polling/claim.go",
+		`		sql = s.keep(want) + "; COMMIT; " + sql + "; " + s.letGo(want)`, `		sql = "COMMIT; " + sql`,
+		polling, "",
+	},
+	{
+		"wait for an answer without an end", "internal/relay/polling/claim.go",
+		"cmp.Or(c.patience, firstPatience)", "cmp.Or(c.patience*0, time.Hour)", polling, "",
+	},
+	{
+		"mark rows that are with the producer", "internal/relay/polling/batch.go",
+		"		if b.rows[i].state == settled {\n			indexes",
+		"		if b.rows[i].state >= flying {\n			indexes", polling, "",
+	},
+	{
+		"mark once", "internal/relay/polling/worker.go",
+		"		if err == nil || fault.KindOf(err) != fault.Retry || ctx.Err() != nil {",
+		"		if err == nil || fault.KindOf(err) == fault.Retry || ctx.Err() != nil {", polling, "",
+	},
+	{
+		"mark without the claim", "internal/relay/polling/worker.go",
+		"		if lanes := w.batch.unmarked(); len(lanes) > 0 && ctx.Err() == nil {",
+		"		if lanes := w.batch.unmarked(); false && len(lanes) > 0 {", polling,
+		"./internal/relay/polling TestALostClaimIsMadeAgainBeforeMarking",
+	},
+	{
+		"two workers of a process in one lane", "internal/relay/polling/worker.go",
+		"	defer s.lanes.give(mine)\n", "	s.lanes.give(mine)\n", polling, "",
+	},
+	{
+		"pass over rows that are cut off a batch", "internal/relay/polling/claim.go",
+		"cut = cut || len(b.rows) > 0 && len(b.arena) >= bytes;", "cut = !cut && len(b.rows)%3 == 2;", polling, "",
 	},
 }

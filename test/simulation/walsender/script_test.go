@@ -42,6 +42,7 @@ var scripts = []struct {
 	{"a server that stops ends its sessions, and its slot survives", restarts},
 	{"a crash brings back a slot that is not ahead", crashes},
 	{"transaction_timeout ends a stream within a transaction", limits},
+	{"locks of lanes belong to a transaction, or to a session between two", laneLocks},
 	{"the standby gate learns who has the slot, and how far the log is", looksAtStandbys},
 }
 

@@ -63,6 +63,7 @@ type Config struct {
 	TransactionTimeout time.Duration
 	RowTime            time.Duration // that decoding a row takes, in a large transaction
 
+	Polled    bool          // the outbox is polled, and not read from the log
 	Standby   string        // application_name of the physical standby, empty for none
 	Lag       time.Duration // from a write until the standby has flushed it
 	SyncNames string        // synchronous_standby_names
@@ -82,11 +83,15 @@ type Server struct {
 	holder   int           // backend that reads from the slot, 0: none
 	told     map[LSN]bool  // by keepalives: what may be confirmed besides the ends of commits
 	standby  *standby      // nil: none
+	polled   *polledTable  // nil: the outbox is read from the log
+	lives    int           // how often the server was stopped
 	grown    chan struct{} // closed and replaced when the log has grown or anything else has happened
 
 	// Confirmed, where set, sees each flush position that a client reports, before it counts, and what is wrong with
 	// it alone.
 	Confirmed func(pid int, flush LSN, wrong string)
+	// Marked, where set, sees each row whose mark is committed.
+	Marked func(row Row)
 	// Said, where set, hears what the server did, for the trace.
 	Said func(format string, args ...any)
 }
@@ -104,6 +109,9 @@ func New(cfg Config) *Server {
 	}
 	if cfg.Standby != "" {
 		s.standby = newStandby(cfg.Lag, &s.state)
+	}
+	if cfg.Polled {
+		s.polled = newPolledTable()
 	}
 	return s
 }
@@ -131,6 +139,16 @@ func (s *Server) Commit(txns ...[]Row) []Txn {
 	if !s.up {
 		return nil
 	}
+	if s.polled != nil {
+		for _, rows := range txns {
+			s.polled.commit(s.polled.reserve(rows))
+		}
+	}
+	return s.append(txns...)
+}
+
+// append writes committed transactions to the log. The lock is held.
+func (s *Server) append(txns ...[]Row) []Txn {
 	for _, rows := range txns {
 		s.state.End += LSN(120 * len(rows))
 	}
@@ -245,6 +263,7 @@ func (s *Server) SaveSlot() {
 func (s *Server) Stop(crash bool) {
 	s.mu.Lock()
 	s.up, s.holder = false, 0
+	s.lives++
 	if crash || s.cfg.Version < 170000 {
 		s.state.Slot.Confirmed = s.state.Slot.saved
 	}

@@ -56,6 +56,7 @@ func standInOf(t *testing.T, major int, test func(*testing.T, *standIn)) {
 		s.server = walsender.New(walsender.Config{
 			SystemID: "7300000000000000001", Database: "shop", Publication: "cdc_outbox", Slot: "cdc_outbox",
 			Table: "cdc_outbox_memory", Version: major * 10000, SenderTimeout: time.Minute, RowTime: time.Millisecond,
+			Polled: true,
 		})
 		s.net.Listen(address, s.server.Serve)
 		defer func() {

@@ -21,6 +21,8 @@ type session struct {
 	pid     int
 	params  map[string]string // of the startup message, and what set_config changed
 	client  map[string]string // of the startup message alone
+	txn     *polledTxn        // nil: none is open. The server's lock protects it
+	kept    map[int]bool      // lanes whose locks the session itself has; likewise
 
 	once  sync.Once
 	ended chan struct{} // closed when the session is to end
@@ -94,6 +96,8 @@ func (s *Server) forget(c *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, c.pid)
+	c.finish(false)
+	c.letGo()
 	if s.holder == c.pid {
 		s.holder = 0
 		s.say("slot released by %d", c.pid)
@@ -178,6 +182,8 @@ func (c *session) query(sql string) bool {
 		if err = c.stream(sql); err == nil {
 			return true
 		}
+	} else if c.polls(sql) {
+		err = c.poll(sql)
 	} else {
 		err = c.simple(sql)
 	}

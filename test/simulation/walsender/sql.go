@@ -162,7 +162,7 @@ func parse(sql string) (*statement, error) {
 	var err error
 	if strings.Contains(sql, "pg_stat_replication") { // what the relay asks about standbys is not evaluated but known
 		st = &statement{kind: "select", returns: []expr{known(oidText, (*scope).lookAtStandbys)}}
-	} else {
+	} else if st = polledFacts(sql); st == nil {
 		st, err = p.statement()
 	}
 	if err != nil {
