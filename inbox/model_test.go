@@ -109,7 +109,7 @@ func TestModel(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				if testing.Short() {
 					// Of all of them the search takes seconds.
-					sc.faults = min(sc.faults, 5-len(sc.actors)-len(sc.events))
+					sc.faults = min(sc.faults, 4-len(sc.actors)-len(sc.events))
 				}
 				s := &search{sc: sc, mutant: &mutant{}}
 				began := time.Now()

@@ -39,7 +39,7 @@ func TestTooLargeUnknown(t *testing.T) {
 					Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: kerr.TopicAuthorizationFailed, Count: -1,
 				})
 				r := newRig(t, c, func(cfg *Config) { cfg.Compression = compression })
-				for range 2000 {
+				for range fewer(2000) {
 					r.produce("t", "k")
 				}
 				r.check()

@@ -70,11 +70,7 @@ func chaos(t *testing.T, seed uint64, stateful bool) {
 		}
 	})
 	g.policy = waits
-	records := 3000
-	if testing.Short() {
-		records = 1000
-	}
-	for i := range records {
+	for i := range fewer(3000) {
 		if r.IntN(25) == 0 {
 			switch r.IntN(4) {
 			case 0, 1:

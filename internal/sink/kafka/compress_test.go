@@ -27,7 +27,7 @@ func TestFullBatches(t *testing.T) {
 			p, acked := bare(t, Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, Compression: codec})
 			noise := rand.NewChaCha8([32]byte{1})
 			var sent [][]byte
-			for i := range 1500 {
+			for i := range fewer(1500) {
 				value := bytes.Repeat([]byte{byte(i)}, 1000+i%100)
 				if i%300 < 200 { // runs of one kind fill whole batches
 					_, _ = noise.Read(value)

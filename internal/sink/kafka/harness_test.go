@@ -56,6 +56,14 @@ func quickPace() pace {
 	}
 }
 
+// fewer is how many of n a unit test makes do with.
+func fewer(n int) int {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
 func newCluster(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.ListenFn(listenInMemory)}, opts...)...)

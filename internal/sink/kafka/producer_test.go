@@ -18,7 +18,7 @@ func TestProduce(t *testing.T) {
 				cfg.MaxBatchBytes = 4000
 				cfg.MaxRequestBytes = 10000
 			})
-			for i := range 3000 {
+			for i := range fewer(3000) {
 				r.produce([]string{"orders", "users"}[i%2], fmt.Sprint("k", i%17))
 				if i%100 == 0 {
 					r.Flush()

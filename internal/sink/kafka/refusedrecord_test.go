@@ -97,6 +97,9 @@ func TestRefused(t *testing.T) {
 		for _, code := range []int16{wire.MessageTooLarge, 18, 87, 32} {
 			for _, action := range []string{"waited for", "dropped", "replaced"} {
 				for _, bad := range [][]int{{1}, {20}, {60}, {3, 4, 30, 59}} {
+					if testing.Short() && code != wire.MessageTooLarge && len(bad) == 1 {
+						continue // the codes differ in what is asked, not in where the record is
+					}
 					t.Run(fmt.Sprintf("%s %s %s at %d", mode, wire.VerdictOf(code).Name, action, bad),
 						func(t *testing.T) {
 							t.Parallel()

@@ -477,7 +477,7 @@ func TestTransactionsUnderChaos(t *testing.T) {
 			cfg.Transactions.Interval = 5 * time.Millisecond
 		})
 		r.begin()
-		for i := range 60 {
+		for i := range fewer(60) {
 			r.transact(100, "a", "b")
 			switch i % 6 {
 			case 2:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"log/slog"
 	"os"
 	"sync"
@@ -24,6 +25,10 @@ func TestMain(m *testing.M) {
 	}
 	if spec := os.Getenv(victimVariable); spec != "" {
 		os.Exit(victim(spec))
+	}
+	flag.Parse()
+	if testing.Short() {
+		_ = flag.Set("test.parallel", "8") // what is left without servers waits
 	}
 	testkit.Main(m)
 }
