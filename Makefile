@@ -336,9 +336,9 @@ tidy: ## go mod tidy for every module of the workspace
 tidy-check:
 	.ci/tidy --check
 
-docs: ## generate docs/bugs.md, docs/configuration.md, the JSON Schema beside it and the help texts of the keys
+docs: ## generate docs/bugs.md, docs/promises.md, docs/configuration.md, the JSON Schema beside it and the help texts of the keys
 	$(GO) generate ./internal/config
-	$(GO) test ./docs -run '^TestBugs$$' -update
+	$(GO) test ./docs -run '^Test(Bugs|Promises)$$' -update
 
 fmt: $(GOLANGCI) ## gofumpt in place
 	@for m in $(MODULES); do (cd $$m && $(abspath $(GOLANGCI)) fmt -c $(CURDIR)/.golangci.yml ./...); done

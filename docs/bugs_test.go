@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write bugs.md")
+var update = flag.Bool("update", false, "write bugs.md and promises.md")
 
 // bugSections are the sections of bugs.md, each with its key in the comments.
 var bugSections = []struct{ key, heading string }{

@@ -41,6 +41,11 @@ func TestCheckLooksAtBothSides(t *testing.T) {
 	r = invoke(t, env, "check")
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "✓ topics: No row in the outbox names one yet")
+	repeats := "After a crash, the events of the last moments"
+	require.Contains(t, r.stdout, "✓ promised repeats: "+repeats)
+	require.Contains(t, invoke(t, env, "status", "--json").stdout, repeats)
+	require.Contains(t, invoke(t, append(env, "CDC_OUTBOX_DELIVERY=exactly_once"), "status", "--json").stdout,
+		"isolation.level=read_committed")
 	require.NotContains(t, r.stdout, "\n✓ topic ",
 		"an empty outbox leads to no topic, and the cluster's others are not our business")
 
@@ -112,8 +117,8 @@ func failures(t *testing.T, stdout string) (out []preflight.Finding) {
 	return out
 }
 
-// TestWindowRowBoundsCommands: what reads rows by SQL does not receive one that is longer than window.row, whatever memory
-// it would take, and the error leads to the row.
+// TestWindowRowBoundsCommands: what reads rows by SQL does not receive one that is longer than window.row, whatever
+// memory it would take, and the error leads to the row.
 func TestWindowRowBoundsCommands(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testkit.Postgres(t))

@@ -42,7 +42,7 @@ func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]p
 		topics = append(topics, c.Router.DeadLetterTopic)
 	}
 	more, err := checkBroker(ctx, c, db, topics, report)
-	return append(findings, more...), err
+	return append(append(findings, more...), promised(c)...), err
 }
 
 // checkBroker looks at the broker, and at the topics to which rows lead.

@@ -36,7 +36,7 @@ func LookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url 
 			},
 			ReadyReason: string(
 				notRunning,
-			), Waits: []fault.Wait{}, Halted: []*relay.HaltedRow{}, Workers: c.Polling.Workers,
+			), Waits: []fault.Wait{}, Halted: []*relay.HaltedRow{}, Workers: c.Polling.Workers, Promises: Promises(c),
 		}
 		for _, t := range cfg.Tables {
 			st.Tables = append(st.Tables, t.String())
@@ -96,6 +96,9 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 	con, asked := told.Status, false
 	defer func() {
 		st.takeFrom(&told)
+		if st.Promises == nil { // the connector's configuration may differ
+			st.Promises = Promises(c)
+		}
 		if asked {
 			addGaps(ctx, c, &st)
 		}

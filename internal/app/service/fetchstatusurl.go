@@ -45,7 +45,7 @@ func statusAt(address string) (string, error) {
 // takeFrom adds the facts that only the connector knows: its alerts, its pace, and how the slot has changed over time.
 func (st *Status) takeFrom(told *Status) {
 	st.Alerts = append(st.Alerts, told.Alerts...)
-	st.Pace, st.Gaps = told.Pace, told.Gaps
+	st.Pace, st.Gaps, st.Promises = told.Pace, told.Gaps, told.Promises
 	if seen, now := told.ReplicationSlot, st.ReplicationSlot; seen != nil && now != nil && seen.Name == now.Name {
 		merged := *now
 		merged.GrowthPerSecond, merged.Growth15m = seen.GrowthPerSecond, seen.Growth15m

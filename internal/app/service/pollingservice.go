@@ -141,6 +141,7 @@ func (s *pollingService) status() polling.Status {
 
 func (s *pollingService) report() pollingReport {
 	st := s.status()
+	st.Promises = Promises(s.Config)
 	return pollingReport{
 		Status: st, Cause: PollingCauseOrNone(st), Alerts: s.alerts(s.alerting.Alerts()),
 		Topics: s.engine.Load().metrics.Topics(20),

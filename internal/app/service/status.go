@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/page"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -36,6 +37,9 @@ type Status struct {
 	// Why this command could not ask Postgres, while the connector answers, which may have no such trouble: the slot is
 	// then as the connector saw it last.
 	OwnConnection *fault.Wait `json:"own_connection,omitempty"`
+
+	// What the configuration keeps with its broker.
+	Promises sink.Promises `json:"promises,omitempty"`
 
 	// The stretches of the log whose events may be missing from Kafka, the oldest first; see docs/gaps.md.
 	Gaps []gap.Gap `json:"gaps"`

@@ -286,6 +286,7 @@ func (s *walService) missing() error {
 // status is the answer of /status.
 func (s *walService) status() Status {
 	st := s.slotStatus()
+	st.Promises = Promises(s.Config)
 	st.Alerts = s.alerts(s.monitor.Alerts())
 	st.Gaps = s.gaps.list()
 	if s.page != nil {

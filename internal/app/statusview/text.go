@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -139,6 +140,9 @@ func connectorLines(line func(string, string, ...any), st service.Status) {
 		}
 	}
 	line("ready", "%s", ready)
+	if broker := st.Promises.Of(sink.PromiseBroker); broker != "" {
+		line("delivery", "%s", broker)
+	}
 	line("confirmed", "%s", orNone(st.ConfirmedLSN))
 	if st.HeardSecondsAgo == nil {
 		line("received", "none yet, not heard from Postgres yet")

@@ -54,7 +54,7 @@ func CheckRunning(ctx context.Context, dsn string, cfg Config, p gap.Publisher) 
 	return r, err
 }
 
-// look bounds a look at a server that may have stopped answering without a word: the next one is by a new connection.
+// look bounds a check of a server that may have stopped answering without a word. The next one has a new connection.
 func (cfg Config) look(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, 3*cfg.ConnectTimeout)
 }

@@ -37,8 +37,8 @@ func loginOnly(conn net.Conn) {
 // TestALookThatIsNotAnsweredEnds: what watches the publication and the account of gaps looks again by another
 // connection.
 //
-// Bug (setup): A look at publication and gaps waited for its answer without an end. Cost: after a firewall had dropped
-// the connection without a word, a table that left the publication was not noticed for a quarter of an hour.
+// Bug (setup): The check of publication and gaps waited without an end for its answer. Cost: after a firewall had
+// dropped the connection without a word, a table that left the publication was not noticed for a quarter of an hour.
 func TestALookThatIsNotAnsweredEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the cancel request has five seconds to be answered")

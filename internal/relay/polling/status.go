@@ -9,6 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // Status is the answer of /status. Times are UTC.
@@ -28,6 +29,8 @@ type Status struct {
 	Halted []*relay.HaltedRow `json:"halted"`
 	Waits  []fault.Wait       `json:"waits_for"`
 	Counts relay.Counts       `json:"counts"`
+	// what the relay keeps with its broker
+	Promises sink.Promises `json:"promises,omitempty"`
 	// topics that have got partitions since the process started, the latest first
 	Grown []relay.Growth `json:"partitions_added,omitempty"`
 }

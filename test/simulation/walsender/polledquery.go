@@ -42,7 +42,7 @@ func (c *session) polls(sql string) bool {
 // betweenTransactions is what a message that holds more than one takes between them, so that others come in between.
 const betweenTransactions = 20 * time.Millisecond
 
-// poll runs the statements of a message, those of a transaction as one step.
+// poll runs the statements of a message, the statements of a transaction as one step.
 func (c *session) poll(sql string) error {
 	all := strings.Split(strings.ReplaceAll(sql, "\n", " "), ";")
 	for len(all) > 0 {
@@ -214,7 +214,7 @@ func (c *session) readLanes(sql string) {
 	}
 }
 
-// numbersOf are those of the first array.
+// numbersOf returns the numbers in the first array.
 func numbersOf(sql string) (numbers []int) {
 	for text := range strings.SplitSeq(arrays.FindStringSubmatch(sql)[1], ",") {
 		if n, err := strconv.Atoi(text); err == nil {

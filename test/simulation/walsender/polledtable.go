@@ -69,8 +69,8 @@ func (t *polledTable) unpublished(lane, limit int) (rows []*polledRow) {
 	return rows
 }
 
-// Insert begins a transaction with rows, and returns its commit. So the numbers of its rows may be lower than those of
-// rows that are committed before.
+// Insert begins a transaction with rows, and returns its commit. So rows with higher numbers may be
+// committed before.
 func (s *Server) Insert(rows []Row) (commit func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func (c *session) release(lane int) {
 	}
 }
 
-// mark notes rows that are marked with the commit: those of this number at this address.
+// mark notes the rows of these numbers at these addresses, which are marked with the commit.
 func (c *session) mark(numbers, addresses []string) (n int) {
 	for i, number := range numbers {
 		seq, _ := strconv.Atoi(number)

@@ -113,6 +113,7 @@ export class Relay {
       ['Heard from Postgres', status.heard_seconds_ago !== null && `${seconds(status.heard_seconds_ago)} ago`],
       ['Bad rows', (c.dead_lettered > 0 || c.skipped > 0) && `${count(c.dead_lettered)} dead-lettered, ${count(c.skipped)} skipped`],
       ['Passed over', (c.repeated > 0 || c.covered > 0) && `${count(c.repeated + c.covered)} that Kafka had already`],
+      ...promised(status),
     ]);
     showTopics(status.topics ?? [], now);
     showBadRows(status, now);
@@ -128,7 +129,11 @@ const tables = (status) => [
   ['Workers', count(status.workers)],
   ['Notified', status.listening ? 'yes' : 'no, it asks at polling.interval'],
   ['Heard from Postgres', status.heard_seconds_ago !== null && `${seconds(status.heard_seconds_ago)} ago`],
+  ...promised(status),
 ];
+
+// promised is what the configuration keeps with its broker.
+const promised = (status) => (status.promises ?? []).map((p) => [`Promised: ${p.of}`, p.text]);
 
 // percent1 keeps digits where a per cent is much.
 const percent1 = (share) => (share === 0 || share >= 0.1 ? percent(share) : `${Number((share * 100).toPrecision(2))} %`);

@@ -1,0 +1,30 @@
+package service
+
+import (
+	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/nats"
+)
+
+// Promises are what this configuration keeps.
+func Promises(c *config.Loaded) sink.Promises {
+	exactlyOnce := c.Delivery == "exactly_once"
+	switch {
+	case c.Sink == config.SinkNATS:
+		return nats.Promises(exactlyOnce)
+	case c.Source == config.SourcePolling:
+		return polling.Promises(kafka.Promises(exactlyOnce))
+	}
+	return kafka.Promises(exactlyOnce)
+}
+
+// promised are findings with nothing to do, so that check says what it is green for.
+func promised(c *config.Loaded) (all []preflight.Finding) {
+	for _, p := range Promises(c) {
+		all = append(all, preflight.Fine("promised "+p.Of, p.Text))
+	}
+	return all
+}
