@@ -117,7 +117,7 @@ mutants: ## plant one bug after the other and name the first seed of the simulat
 
 # What differs between the major versions of Postgres: slots, publications, setup, the stream itself, the monitor's query.
 PG_VERSIONS := 14 15 16 17 18
-PG_TESTS := ^(TestScripts|TestVersions|TestSetup|TestEnsure|TestPreflight|TestRunMistakes|TestRunStreams|TestRunReleases|TestSlot|TestCheckpoint|TestStandby|TestHotStandby|TestChangesOfTheOutbox|TestPublicationIsWatched|TestSnapshotPublishes|TestServerEncodings|TestLogicalMessages|TestPartitionedOutbox)
+PG_TESTS := ^(TestScripts|TestVersions|TestSetup|TestEnsure|TestPreflight|TestRunMistakes|TestRunStreams|TestRunReleases|TestSlot|TestCheckpoint|TestStandby|TestHotStandby|TestChangesOfTheOutbox|TestPublicationIsWatched|TestSnapshotPublishes|TestServerEncodings|TestRenewal|TestLogicalMessages|TestPartitionedOutbox)
 # The end-to-end tests that are repeated on each version.
 PG_E2E := ^(TestKill|TestSIGTERM|TestPostgresCrashes|TestWaitingForKafkaDoesNotDelay|TestFailover|TestWaitingInstance)
 .PHONY: test-versions matrix
