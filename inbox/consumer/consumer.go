@@ -68,7 +68,7 @@ func (e *LostError) Error() string {
 func (c *Consumer) Run(ctx context.Context) error {
 	c.members.run(true)
 	defer c.members.run(false)
-	transport := &kafka.Transport{TLS: c.opts.TLS, SASL: c.opts.SASL, MetadataTTL: topicsEvery}
+	transport := &kafka.Transport{Dial: c.opts.Dial, TLS: c.opts.TLS, SASL: c.opts.SASL, MetadataTTL: topicsEvery}
 	defer transport.CloseIdleConnections()
 	c.client = &kafka.Client{Addr: kafka.TCP(c.opts.Brokers...), Transport: transport}
 	letters := newWriter(c.opts.Brokers, transport)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"net"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -22,6 +23,8 @@ type Options struct {
 	Topics  []string // Required.
 	TLS     *tls.Config
 	SASL    sasl.Mechanism
+	// Dial opens the connections to brokers, before TLS and SASL. Default: TCP with a limit of 10 s.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// ID finds the id of a record's event. Default: HeaderID("id", "ce_id"). MemberID is for records that have it in
 	// their value only.
@@ -156,7 +159,9 @@ func (o Options) backOff() backoff.ExponentialBackOff {
 }
 
 func (o Options) dialer() *kafka.Dialer {
-	return &kafka.Dialer{Timeout: 10 * time.Second, DualStack: true, TLS: o.TLS, SASLMechanism: o.SASL}
+	return &kafka.Dialer{
+		Timeout: 10 * time.Second, DualStack: true, TLS: o.TLS, SASLMechanism: o.SASL, DialFunc: o.Dial,
+	}
 }
 
 func (o Options) group(topics []string, distributed *assigned) kafka.ConsumerGroupConfig {

@@ -20,6 +20,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/forward"
 )
 
@@ -39,7 +40,7 @@ func Forward(ctx context.Context, o Options, fo forward.Options, ledgerDSN strin
 	if err != nil {
 		return err
 	}
-	fo.Consumer.Brokers, fo.Consumer.TLS = k.Brokers, k.TLS
+	fo.Consumer.Brokers, fo.Consumer.Dial = k.Brokers, reader.Guard(k.Cluster)
 	if k.SASL != nil {
 		fo.Consumer.SASL = k.SASL.Login()
 	}

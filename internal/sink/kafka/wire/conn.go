@@ -120,7 +120,7 @@ func (w *Conn) ReadResponse(key protocol.ApiKey, version int16, id int32) (res p
 	if err != nil {
 		return nil, err
 	}
-	if err := judge(frame[8:], key, version); err != nil {
+	if err := Judge(frame[8:], key, version); err != nil {
 		return nil, fmt.Errorf("malformed %s answer: %w", key, err)
 	}
 	defer func() {

@@ -93,6 +93,22 @@ func Dial(ctx context.Context, c *Cluster, addr string) (_ *Conn, err error) {
 	return w, nil
 }
 
+// DialNet connects to a broker, with TLS if the cluster has it, and sends nothing.
+func (c *Cluster) DialNet(ctx context.Context, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.DialTimeout)
+	defer cancel()
+	nc, err := c.Dial(ctx, "tcp", addr)
+	if err != nil || c.TLS == nil {
+		return nc, err
+	}
+	tc, err := c.handshakeTLS(ctx, nc, addr)
+	if err != nil {
+		_ = nc.Close()
+		return nil, err
+	}
+	return tc, nil
+}
+
 // silence replaces the error of a connection on which nothing came until the time was over. The reason is then that the
 // far side does not answer, whatever the read said that was cut short.
 func (c *Cluster) silence(ctx context.Context, addr string, lasted time.Duration, err error) error {

@@ -14,23 +14,31 @@ import (
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/endtxn"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
+	"github.com/segmentio/kafka-go/protocol/heartbeat"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
+	"github.com/segmentio/kafka-go/protocol/joingroup"
+	"github.com/segmentio/kafka-go/protocol/leavegroup"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/segmentio/kafka-go/protocol/offsetcommit"
+	"github.com/segmentio/kafka-go/protocol/offsetfetch"
+	"github.com/segmentio/kafka-go/protocol/produce"
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
+	"github.com/segmentio/kafka-go/protocol/syncgroup"
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
 )
 
-// answers are the answers that ReadResponse decodes. An answer that is not in this list is refused.
+// answers are the answers that Judge knows. An answer that is not in this list is refused.
 var answers = func() map[protocol.ApiKey]reflect.Type {
 	types := map[protocol.ApiKey]reflect.Type{}
 	for _, m := range []protocol.Message{
 		&addoffsetstotxn.Response{}, &addpartitionstotxn.Response{}, &apiversions.Response{},
 		&createtopics.Response{}, &describeconfigs.Response{}, &endtxn.Response{}, &findcoordinator.Response{},
-		&initproducerid.Response{}, &listoffsets.Response{}, &metadata.Response{}, &offsetcommit.Response{},
-		&saslauthenticate.Response{}, &saslhandshake.Response{}, &txnoffsetcommit.Response{},
+		&heartbeat.Response{}, &initproducerid.Response{}, &joingroup.Response{},
+		&leavegroup.Response{}, &listoffsets.Response{}, &metadata.Response{}, &offsetcommit.Response{},
+		&offsetfetch.Response{}, &produce.Response{}, &saslauthenticate.Response{}, &saslhandshake.Response{},
+		&syncgroup.Response{}, &txnoffsetcommit.Response{},
 	} {
 		types[m.ApiKey()] = reflect.TypeOf(m).Elem()
 	}
@@ -110,10 +118,10 @@ type judgement struct {
 	memory   int64 // that the decoded values take
 }
 
-// judge refuses an answer that kafka-go's decoder must not see. The decoder makes room for whatever a length field
+// Judge refuses an answer that kafka-go's decoder must not see. The decoder makes room for whatever a length field
 // says, and counts to whatever number of tagged fields is given. So each length has to be within the bytes that are
 // left, and what all values take within MaxDecoded. The body begins after the correlation id.
-func judge(body []byte, key protocol.ApiKey, version int16) error {
+func Judge(body []byte, key protocol.ApiKey, version int16) error {
 	t, ok := answers[key]
 	if !ok || version < key.MinVersion() || version > key.MaxVersion() {
 		return DataError(fmt.Sprintf("version %d is not read", version))

@@ -131,7 +131,7 @@ func TestAnswersThatExpand(t *testing.T) {
 	n := MaxDecoded/int(reflect.TypeFor[metadata.ResponseTopic]().Size()) + 1
 	body := binary.BigEndian.AppendUint32(make([]byte, 4), uint32(n))
 	body = append(body, make([]byte, 8*n)...) // topics of version 0 without a name
-	require.ErrorContains(t, judge(body, protocol.Metadata, 0), "expand to more than")
+	require.ErrorContains(t, Judge(body, protocol.Metadata, 0), "expand to more than")
 	require.Less(t, len(body), MaxResponse)
 
 	memory := allocated(func() {
