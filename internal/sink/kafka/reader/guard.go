@@ -52,7 +52,7 @@ const mostAsked = 1000
 // The head of a request: size, key, version, correlation id.
 const headSize = 4 + 2 + 2 + 4
 
-// Write notes what is asked before it is on its way.
+// Write notes each request before it is sent.
 func (g *guarded) Write(b []byte) (int, error) {
 	for rest := b; len(rest) > 0; {
 		if n := min(g.skip, len(rest)); n > 0 {

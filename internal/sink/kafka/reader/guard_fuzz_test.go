@@ -29,7 +29,13 @@ func bodyOf(batches []byte) []byte {
 	return res.AppendTo(nil)
 }
 
-// batches are the ones of a real producer, one for each codec.
+// codecs are all that Kafka has.
+var codecs = []kgo.CompressionCodec{
+	kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(),
+	kgo.ZstdCompression(),
+}
+
+// batches come from a real producer, one for each codec.
 func batches(t testing.TB) (all [][]byte) {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
 	require.NoError(t, err)
@@ -39,9 +45,7 @@ func batches(t testing.TB) (all [][]byte) {
 		all = append(all, bytes.Clone(req.(*kmsg.ProduceRequest).Topics[0].Partitions[0].Records))
 		return nil, nil, false
 	})
-	for _, codec := range []kgo.CompressionCodec{
-		kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
-	} {
+	for _, codec := range codecs {
 		cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ProducerBatchCompression(codec),
 			kgo.DefaultProduceTopic("t"))
 		require.NoError(t, err)
