@@ -1,4 +1,4 @@
-package docs_test // what it prints imports package docs
+package docs_test // the packages that it asks import package docs
 
 import (
 	"flag"
@@ -21,7 +21,7 @@ const promisesHead = "# What is promised, by broker\n\n" +
 	"and a row is marked, only past\nevents that the broker has acknowledged. " +
 	"[correctness.md](correctness.md) says how that is tested.\n"
 
-// TestPromises prints docs/promises.md from what the adapters say of themselves.
+// TestPromises prints docs/promises.md from the promises of the adapters.
 func TestPromises(t *testing.T) {
 	page := promisesHead
 	for _, of := range []struct {

@@ -117,8 +117,8 @@ func failures(t *testing.T, stdout string) (out []preflight.Finding) {
 	return out
 }
 
-// TestWindowRowBoundsCommands: what reads rows by SQL does not receive one that is longer than window.row, whatever
-// memory it would take, and the error leads to the row.
+// TestWindowRowBoundsCommands: a command that reads rows by SQL receives none that is longer than window.row, and
+// its error leads to the row.
 func TestWindowRowBoundsCommands(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testkit.Postgres(t))

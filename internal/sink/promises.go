@@ -16,7 +16,7 @@ const (
 	PromiseSize      = "size"      // of a record
 )
 
-// Promises are what an adapter keeps with a broker. Documentation and views print them, so that they agree.
+// Promises are an adapter's. Documentation and views print them, so that they agree.
 type Promises []Promise
 
 // Of returns the sentence about a property, empty if there is none.

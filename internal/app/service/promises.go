@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/nats"
 )
 
-// Promises are what this configuration keeps.
+// Promises lists the promises of this configuration.
 func Promises(c *config.Loaded) sink.Promises {
 	exactlyOnce := c.Delivery == "exactly_once"
 	switch {
@@ -21,7 +21,7 @@ func Promises(c *config.Loaded) sink.Promises {
 	return kafka.Promises(exactlyOnce)
 }
 
-// promised are findings with nothing to do, so that check says what it is green for.
+// promised are findings with nothing to do, so that check names the promises that it is green for.
 func promised(c *config.Loaded) (all []preflight.Finding) {
 	for _, p := range Promises(c) {
 		all = append(all, preflight.Fine("promised "+p.Of, p.Text))

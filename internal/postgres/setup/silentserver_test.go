@@ -35,8 +35,7 @@ func loginOnly(conn net.Conn) {
 	}
 }
 
-// TestALookThatIsNotAnsweredEnds: what watches the publication and the account of gaps looks again by another
-// connection.
+// TestALookThatIsNotAnsweredEnds: the watch of publication and gaps checks again by another connection.
 //
 // Bug (setup): The check of publication and gaps waited without an end for its answer. Cost: after a firewall had
 // dropped the connection without a word, a table that left the publication was not noticed for a quarter of an hour.

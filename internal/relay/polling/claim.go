@@ -77,9 +77,9 @@ func (c *connection) close() {
 	}
 }
 
-// A firewall that forgets a connection drops its packets without a word, and TCP takes a quarter of an hour to give up
-// what it has sent. So a statement has firstPatience to be answered. The server may be that slow as well: after each
-// time without an answer the statement has twice as long.
+// A firewall that forgets a connection drops its packets without a word, and TCP takes a quarter of an hour to give up.
+// So a statement has firstPatience to be answered. The server may be that slow as well: after each time without an
+// answer the statement has twice as long.
 const (
 	firstPatience = 15 * time.Second
 	mostPatience  = 10 * time.Minute

@@ -6,7 +6,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
-// Promises are what is left of a broker's: lanes are claimed in Postgres, and no broker knows their owner.
+// Promises weakens a broker's promises: lanes are claimed in Postgres, and no broker knows their owner.
 func Promises(of sink.Promises) sink.Promises {
 	weaker := map[string]string{
 		sink.PromiseOrder: "The first appearances of the events of a key are in the order of their sequence. A " +

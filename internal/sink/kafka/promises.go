@@ -2,7 +2,7 @@ package kafka
 
 import "github.com/cdc-outbox/cdc-outbox/internal/sink"
 
-// Promises are what a producer with an owner keeps.
+// Promises lists the promises of a producer with an owner.
 func Promises(exactlyOnce bool) sink.Promises {
 	broker := "Kafka, at_least_once"
 	repeats := "After a crash, the events of the last moments, about 100 ms, in their order. None after a graceful " +

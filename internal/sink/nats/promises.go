@@ -2,7 +2,7 @@ package nats
 
 import "github.com/cdc-outbox/cdc-outbox/internal/sink"
 
-// Promises are what the connector keeps, which is the only writer of its stream.
+// Promises lists the promises of the connector, which is the only writer of its stream.
 func Promises(exactlyOnce bool) sink.Promises {
 	broker := "NATS JetStream, at_least_once"
 	repeats := "None, as long as the stream keeps its last message. If it was removed, the events of the moments " +

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if testing.Short() {
-		_ = flag.Set("test.parallel", "8") // what is left without servers waits
+		_ = flag.Set("test.parallel", "8") // the tests that need no server wait
 	}
 	testkit.Main(m)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// The statements of source: polling are recognized by what they do, and not read as a language: each is sent by one
+// The statements of source: polling are recognized by their effect, and not read as a language: each is sent by one
 // place of the relay.
 
 var (
@@ -39,7 +39,7 @@ func (c *session) polls(sql string) bool {
 		strings.Contains(sql, "_advisory_") || strings.Contains(sql, "tableoid, ctid, *"))
 }
 
-// betweenTransactions is what a message that holds more than one takes between them, so that others come in between.
+// betweenTransactions is the pause between two transactions of one message, so that other sessions come in between.
 const betweenTransactions = 20 * time.Millisecond
 
 // poll runs the statements of a message, the statements of a transaction as one step.
@@ -127,7 +127,7 @@ func (c *session) pollOne(sql string) (marked []*polledRow, err error) {
 	return marked, err
 }
 
-// pollRows answers what has rows.
+// pollRows runs a statement that returns rows.
 func (c *session) pollRows(sql string) error {
 	t := c.server.polled
 	switch {

@@ -35,7 +35,7 @@ type guarded struct {
 
 	head  []byte // the first bytes of the request that is being written
 	skip  int    // the bytes of it that come after them
-	ready []byte // what is left of an answer that was judged
+	ready []byte // the rest of an answer that was judged
 	bad   error  // of an answer that is not handed over; there is no next one
 
 	expander expander

@@ -58,8 +58,8 @@ func batches(t testing.TB) (all [][]byte) {
 	return all
 }
 
-// FuzzGuardedFetch: what the guard lets through, kafka-go decodes without a panic, in memory that the batch's own bytes
-// explain.
+// FuzzGuardedFetch: kafka-go decodes an answer that the guard lets through without a panic, in memory that the batch's
+// own bytes explain.
 func FuzzGuardedFetch(f *testing.F) {
 	for _, b := range batches(f) {
 		f.Add(b)

@@ -55,7 +55,7 @@ func consumed(t *testing.T, c *kfake.Cluster, n int, login sasl.Mechanism) (valu
 	return values
 }
 
-// TestGuardedConsumer: what a broker answers honestly passes, whatever the compression; aborted transactions are left
+// TestGuardedConsumer: honest answers pass, with each compression; aborted transactions are left
 // out.
 func TestGuardedConsumer(t *testing.T) {
 	t.Parallel()
