@@ -38,7 +38,7 @@ type guarded struct {
 	ready []byte // the rest of an answer that was judged
 	bad   error  // of an answer that is not handed over; there is no next one
 
-	expander expander
+	fetched fetchBuffer
 }
 
 type asked struct {
@@ -134,7 +134,7 @@ func (g *guarded) judge(head []byte) ([]byte, error) {
 	switch {
 	case of.version > of.key.MaxVersion(): // not kafka-go's decoder, which has no such version
 	case of.key == protocol.Fetch:
-		err = g.expander.judge(body, of.version)
+		err = g.fetched.judge(body, of.version)
 	default:
 		err = wire.Judge(body, of.key, of.version)
 	}
@@ -167,7 +167,7 @@ func takeAll(*Message) bool { return true }
 
 // judge takes the records of an answer to Fetch apart, as the client will: batches that expand beyond their bound, or
 // say that they have more records than they have, are refused.
-func (e *expander) judge(body []byte, version int16) error {
+func (f *fetchBuffer) judge(body []byte, version int16) error {
 	if version < fetchMin || version > fetchMax {
 		return wire.DataError(fmt.Sprintf("version %d is not read", version))
 	}
@@ -175,8 +175,6 @@ func (e *expander) judge(body []byte, version int16) error {
 	if err != nil {
 		return err
 	}
-	f := fetchBuffer{plain: *e}
-	defer func() { *e = f.plain }()
 	for rest := a.records; len(rest) > 0; {
 		h, n, err := batchAt(rest)
 		if err != nil || n == 0 { // cut off: the client leaves it out

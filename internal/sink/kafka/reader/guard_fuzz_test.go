@@ -69,8 +69,8 @@ func FuzzGuardedFetch(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, records []byte) {
 		body := bodyOf(records)
-		var e expander
-		if e.judge(body, 11) != nil {
+		var f fetchBuffer
+		if f.judge(body, 11) != nil {
 			return
 		}
 		var before, after runtime.MemStats
@@ -86,7 +86,7 @@ func FuzzGuardedFetch(f *testing.F) {
 			}
 		}
 		runtime.ReadMemStats(&after)
-		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20+100*e.out.Len()+100*len(records)))
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20+100*f.plain.out.Len()+100*len(records)))
 	})
 }
 
