@@ -19,18 +19,18 @@ var (
 	limits = regexp.MustCompile(`LIMIT (\d+)`)
 )
 
-// polledColumns are the table's, as it lies.
-var polledColumns = []struct {
-	name string
-	oid  uint32
-}{
-	{"seq", oidInt8},
-	{"id", oidText},
-	{"aggregate_type", oidText},
-	{"aggregate_id", oidText},
-	{"event_type", oidText},
-	{"payload", oidText},
-	{"published_at", oidTime},
+// polledColumns are what a read of lanes returns: the lane, the address, and the table as it lies.
+var polledColumns = []column{
+	{name: "l", oid: oidInt4},
+	{name: "tableoid", oid: 26},
+	{name: "ctid", oid: 27},
+	{name: "seq", oid: oidInt8},
+	{name: "id", oid: oidText},
+	{name: "aggregate_type", oid: oidText},
+	{name: "aggregate_id", oid: oidText},
+	{name: "event_type", oid: oidText},
+	{name: "payload", oid: oidText},
+	{name: "published_at", oid: oidTime},
 }
 
 // polls reports whether a message of the simple protocol is for the table.
@@ -134,14 +134,8 @@ func (c *session) pollRows(sql string) error {
 	case strings.HasPrefix(sql, "EXPLAIN"):
 		c.answer([]uint32{oidText}, []string{"Index Cond: sha256"})
 	case strings.HasPrefix(sql, "SELECT (SELECT count(*)"):
-		n := 0
-		for _, r := range t.rows {
-			if !r.marked {
-				n++
-			}
-		}
-		c.backend.Send(describe("count", oidInt8, "oldest", oidText))
-		c.backend.Send(&pgproto3.DataRow{Values: [][]byte{itoa(n), nil}})
+		c.columns([]column{{oid: oidInt8}, {oid: oidText}})
+		c.backend.Send(&pgproto3.DataRow{Values: [][]byte{itoa(t.unmarked()), nil}})
 	case strings.Contains(sql, "pg_locks"):
 		var rows [][]string
 		for lane := range lanes {
@@ -198,11 +192,7 @@ func (c *session) chooseLanes(sql string) {
 
 // readLanes answers the first rows of lanes.
 func (c *session) readLanes(sql string) {
-	names := []any{"l", uint32(oidInt4), "tableoid", uint32(26), "ctid", uint32(27)}
-	for _, column := range polledColumns {
-		names = append(names, column.name, column.oid)
-	}
-	c.backend.Send(describe(names...))
+	c.columns(polledColumns)
 	limit, _ := strconv.Atoi(limits.FindStringSubmatch(sql)[1])
 	for _, lane := range numbersOf(sql) {
 		for _, r := range c.server.polled.unpublished(lane, limit) {
@@ -226,11 +216,11 @@ func numbersOf(sql string) (numbers []int) {
 
 // answer sends rows of as many columns as they have.
 func (c *session) answer(oids []uint32, rows ...[]string) {
-	var names []any
-	for _, oid := range oids {
-		names = append(names, "c", oid)
+	out := make([]column, len(oids))
+	for i, oid := range oids {
+		out[i].oid = oid
 	}
-	c.backend.Send(describe(names...))
+	c.columns(out)
 	for _, row := range rows {
 		d := &pgproto3.DataRow{}
 		for _, v := range row {
@@ -238,25 +228,6 @@ func (c *session) answer(oids []uint32, rows ...[]string) {
 		}
 		c.backend.Send(d)
 	}
-}
-
-// describe takes the name and the type of each column in turn.
-func describe(columns ...any) *pgproto3.RowDescription {
-	d := &pgproto3.RowDescription{}
-	for i := 0; i < len(columns); i += 2 {
-		var oid uint32
-		switch v := columns[i+1].(type) {
-		case uint32:
-			oid = v
-		case int:
-			oid = uint32(v)
-		}
-		d.Fields = append(d.Fields, pgproto3.FieldDescription{
-			Name: []byte(columns[i].(string)), TableOID: relationOID, DataTypeOID: oid, DataTypeSize: -1,
-			TypeModifier: -1,
-		})
-	}
-	return d
 }
 
 // polledFacts are the answers about server and table that a relay asks for at its start.

@@ -88,16 +88,21 @@ func (s *Server) Insert(rows []Row) (commit func()) {
 	}
 }
 
-// Unmarked is how many rows are not marked as published.
-func (s *Server) Unmarked() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range s.polled.rows {
+// unmarked counts the rows that are not marked as published.
+func (t *polledTable) unmarked() (n int) {
+	for _, r := range t.rows {
 		if !r.marked {
 			n++
 		}
 	}
 	return n
+}
+
+// Unmarked is how many rows are not marked as published.
+func (s *Server) Unmarked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.polled.unmarked()
 }
 
 // polledTxn is the transaction of a session that polls.

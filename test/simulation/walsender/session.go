@@ -290,9 +290,13 @@ func (c *session) columns(out []column) {
 		if oid == 0 {
 			oid = oidText
 		}
-		d.Fields = append(d.Fields, pgproto3.FieldDescription{
+		f := pgproto3.FieldDescription{
 			Name: []byte("c"), DataTypeOID: oid, DataTypeSize: -1, TypeModifier: -1, Format: o.format,
-		})
+		}
+		if o.name != "" {
+			f.Name, f.TableOID = []byte(o.name), relationOID
+		}
+		d.Fields = append(d.Fields, f)
 	}
 	c.backend.Send(&d)
 }

@@ -60,6 +60,7 @@ type statement struct {
 }
 
 type column struct {
+	name   string // of the outbox's columns; the others are known by their place
 	oid    uint32
 	format int16
 }
