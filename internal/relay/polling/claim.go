@@ -42,8 +42,7 @@ func (c *connection) open(ctx context.Context) error {
 	if err != nil {
 		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
 	}
-	setup := c.cfg.setup()
-	c.conn, err = setup.connect(ctx, dsn, cmp.Or(c.name, "cdc-outbox look"))
+	c.conn, err = c.cfg.setup().connect(ctx, dsn, cmp.Or(c.name, "cdc-outbox look"))
 	if err != nil {
 		c.conn = nil
 		return c.passing(err)

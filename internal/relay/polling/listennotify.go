@@ -133,8 +133,7 @@ func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 // hearsItself notifies over another connection. Through a transaction pooler LISTEN is accepted, and holds for a
 // session that this connection leaves with the statement's end.
 func (r *Relay) hearsItself(ctx context.Context, conn *pgx.Conn, dsn string) (bool, error) {
-	setup := r.cfg.setup()
-	other, err := setup.connect(ctx, dsn, sessionName+" listener")
+	other, err := r.cfg.setup().connect(ctx, dsn, sessionName+" listener")
 	if err != nil {
 		return false, err
 	}

@@ -181,8 +181,7 @@ func (r *Relay) verifyAlone(ctx context.Context) error {
 	if err != nil {
 		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
 	}
-	setup := r.cfg.setup()
-	conn, err := setup.connect(ctx, dsn, "cdc-outbox check")
+	conn, err := r.cfg.setup().connect(ctx, dsn, "cdc-outbox check")
 	if err != nil {
 		return err
 	}

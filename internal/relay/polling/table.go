@@ -36,7 +36,7 @@ type Setup struct {
 	Relay     string
 }
 
-func (s *Setup) connect(ctx context.Context, dsn, application string) (*pgx.Conn, error) {
+func (s Setup) connect(ctx context.Context, dsn, application string) (*pgx.Conn, error) {
 	return postgres.Open(ctx, dsn, postgres.ConnectOptions{
 		Application: application, Unprepared: true, Dial: s.Dial,
 	})
