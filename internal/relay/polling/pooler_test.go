@@ -10,17 +10,23 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/pooler"
 )
 
+// pooled leads to the database through a transaction pooler with three backends.
+func (b *bed) pooled() (dsn string) {
+	b.Helper()
+	p, err := pooler.StartPgBouncer(b.Context(), b.db.Addr(),
+		pooler.Options{Mode: "transaction", Settings: map[string]string{"default_pool_size": "3"}})
+	if errors.Is(err, pooler.ErrNotInstalled) {
+		b.Skip(err)
+	}
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, p.Close()) })
+	return b.db.DSNVia(p.Addr(), b.db.Name)
+}
+
 // Through a transaction pooler everything works but the notifications, which the relay notices and replaces by polling.
 func TestRelayThroughTransactionPooler(t *testing.T) {
 	b := newBed(t)
-	p, err := pooler.StartPgBouncer(t.Context(), b.db.Addr(),
-		pooler.Options{Mode: "transaction", Settings: map[string]string{"default_pool_size": "3"}})
-	if errors.Is(err, pooler.ErrNotInstalled) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	dsn := b.db.DSNVia(p.Addr(), b.db.Name)
+	dsn := b.pooled()
 	require.NoError(t, Verify(t.Context(), dsn, theSetup()))
 	x := b.start(func(c *Config) { c.DSN, c.Notify = func() (string, error) { return dsn, nil }, true })
 	for range 20 {

@@ -1,14 +1,11 @@
 package polling
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/cdc-outbox/cdc-outbox/test/testkit/pooler"
 )
 
 // TestRenewalLeavesNoGap: while a claim is renewed, no other session gets its lane; after its end another one does.
@@ -23,14 +20,7 @@ func TestRenewalLeavesNoGap(t *testing.T) {
 	})
 	t.Run("transaction pooler", func(t *testing.T) {
 		b := newBed(t)
-		p, err := pooler.StartPgBouncer(t.Context(), b.db.Addr(),
-			pooler.Options{Mode: "transaction", Settings: map[string]string{"default_pool_size": "3"}})
-		if errors.Is(err, pooler.ErrNotInstalled) {
-			t.Skip(err)
-		}
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, p.Close()) })
-		renewsWithoutAGap(b, b.db.DSNVia(p.Addr(), b.db.Name))
+		renewsWithoutAGap(b, b.pooled())
 	})
 }
 
