@@ -125,14 +125,23 @@ func readFrame(br *bufio.Reader, id int32, buf []byte) ([]byte, error) {
 	if _, err := io.ReadFull(br, head[:]); err != nil {
 		return nil, wire.NoEOF(err)
 	}
-	size := int32(binary.BigEndian.Uint32(head[:]))
-	if size < 4 || size > wire.MaxResponse {
-		return nil, wire.DataError(fmt.Sprintf("an answer of %d bytes", size))
+	left, got, err := answerHead(head[:])
+	if err != nil {
+		return nil, err
 	}
-	if got := int32(binary.BigEndian.Uint32(head[4:])); got != id {
+	if got != id {
 		return nil, fmt.Errorf("answer %d where answer %d was due", got, id)
 	}
-	return wire.ReadFull(br, buf, int(size)-4)
+	return wire.ReadFull(br, buf, left)
+}
+
+// answerHead reads an answer's length and correlation id, and returns how many bytes follow them.
+func answerHead(head []byte) (left int, id int32, err error) {
+	size := int32(binary.BigEndian.Uint32(head))
+	if size < 4 || size > wire.MaxResponse {
+		return 0, 0, wire.DataError(fmt.Sprintf("an answer of %d bytes", size))
+	}
+	return int(size) - 4, int32(binary.BigEndian.Uint32(head[4:])), nil
 }
 
 // fetchAnswer is a Fetch answer about one partition.

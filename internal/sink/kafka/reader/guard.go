@@ -116,18 +116,18 @@ func (g *guarded) next() error {
 }
 
 func (g *guarded) judge(head []byte) ([]byte, error) {
-	size, id := int32(binary.BigEndian.Uint32(head)), int32(binary.BigEndian.Uint32(head[4:]))
+	left, id, err := answerHead(head)
+	if err != nil {
+		return nil, err
+	}
 	g.mu.Lock()
 	of, known := g.asked[id]
 	delete(g.asked, id)
 	g.mu.Unlock()
-	switch {
-	case !known:
+	if !known {
 		return nil, wire.DataError(fmt.Sprintf("answer %d to no request", id))
-	case size < 4 || size > wire.MaxResponse:
-		return nil, wire.DataError(fmt.Sprintf("an answer of %d bytes", size))
 	}
-	body, err := wire.ReadFull(g.Conn, nil, int(size)-4)
+	body, err := wire.ReadFull(g.Conn, nil, left)
 	if err != nil {
 		return nil, err
 	}
