@@ -38,7 +38,7 @@ type Status struct {
 	// then as the connector saw it last.
 	OwnConnection *fault.Wait `json:"own_connection,omitempty"`
 
-	// Of the configuration with its broker.
+	// The promises of the configuration.
 	Promises sink.Promises `json:"promises,omitempty"`
 
 	// The stretches of the log whose events may be missing from Kafka, the oldest first; see docs/gaps.md.

@@ -29,7 +29,7 @@ type Status struct {
 	Halted []*relay.HaltedRow `json:"halted"`
 	Waits  []fault.Wait       `json:"waits_for"`
 	Counts relay.Counts       `json:"counts"`
-	// of the relay with its broker
+	// of the relay's configuration
 	Promises sink.Promises `json:"promises,omitempty"`
 	// topics that have got partitions since the process started, the latest first
 	Grown []relay.Growth `json:"partitions_added,omitempty"`
