@@ -32,7 +32,7 @@ import (
 type connection struct {
 	*pgconn.PgConn
 	socket  *walsocket.Socket
-	reader  io.Reader // pgconn's source: the connection, and bytes that pgconn may have read in the background
+	line    *login.Line // pgconn's source: the connection, and bytes that pgconn may have read in the background
 	message *messageReader
 	config  *pgconn.Config // as parsed; connects again, without streaming
 	address string         // of the server, if config names several
@@ -68,7 +68,7 @@ func (r *runner) open(ctx context.Context) (*Stream, error) {
 		err = conn.startReplication(limited, cfg, id.Start)
 	}
 	if err != nil {
-		conn.discard()
+		login.Hangup(conn.PgConn)
 		return nil, err
 	}
 	return conn.stream(ctx, r, id)
@@ -103,10 +103,9 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 		return c.socket, nil
 	}
 	pc.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
-		r = login.Bounded(r, w)
-		c.reader = r
-		c.message = &messageReader{r: r}
-		return pgproto3.NewFrontend(c.message, w)
+		c.line = login.Bounded(r, w)
+		c.message = &messageReader{r: c.line}
+		return pgproto3.NewFrontend(c.message, c.line)
 	}
 	c.PgConn, err = pgconn.ConnectConfig(ctx, pc)
 	if err != nil {
@@ -302,7 +301,7 @@ func pluginOptions(publication string, messages bool) []string {
 func (c *connection) stream(ctx context.Context, r *runner, id Identity) (*Stream, error) {
 	hijacked, err := c.Hijack()
 	if err != nil {
-		c.discard()
+		login.Hangup(c.PgConn)
 		return nil, r.cfg.retry(err)
 	}
 	if !c.message.between() {
@@ -316,19 +315,12 @@ func (c *connection) stream(ctx context.Context, r *runner, id Identity) (*Strea
 		_ = hijacked.Conn.Close()
 		return nil, r.cfg.retry(err)
 	}
+	c.line.Lift()
 	var s *Stream
 	c.socket.Stream(r.cfg.OnWait, func() int { return s.frames.messages })
-	s = newStream(ctx, r, hijacked.Conn, c.reader, id)
+	s = newStream(ctx, r, hijacked.Conn, c.line, id)
 	s.onLate = c.socket.Late
 	s.holder = func(ctx context.Context) (uint32, lsn.LSN, error) { return c.holder(ctx, r.cfg.Slot) }
 	s.shutdown.start(s, c.knock)
 	return s, nil
-}
-
-// discard closes the connection and waits until its goroutines have ended.
-func (c *connection) discard() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = c.Close(ctx) // best effort: says good-bye to the server
-	<-c.CleanupDone()
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
@@ -45,7 +47,7 @@ func TestVersionsLimitsOfTheDatabaseDoNotBindTheStream(t *testing.T) {
 	require.NoError(t, err)
 	conn, err := dial(t.Context(), cfg, false)
 	require.NoError(t, err)
-	defer conn.discard()
+	defer login.Hangup(conn.PgConn)
 	_, _, err = conn.identify(t.Context(), cfg, false)
 	require.NoError(t, err)
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
+
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 
@@ -92,7 +94,6 @@ func (c *connection) knock(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_ = conn.Close(ctx) // nothing is lost with it
-	<-conn.CleanupDone()
+	login.Hangup(conn)
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
+
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
@@ -84,10 +86,7 @@ func (c *connection) holder(ctx context.Context, slot string) (pid uint32, at ls
 	if err != nil {
 		return 0, 0, err
 	}
-	defer func() {
-		_ = conn.Close(ctx) // nothing is lost with it
-		<-conn.CleanupDone()
-	}()
+	defer login.Hangup(conn)
 	results, err := conn.Exec(ctx, `SELECT coalesce(active_pid, 0), confirmed_flush_lsn
 		FROM pg_catalog.pg_replication_slots WHERE slot_name OPERATOR(pg_catalog.=) `+
 		identifier.QuoteLiteral(slot)).ReadAll()

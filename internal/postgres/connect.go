@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
@@ -28,6 +30,7 @@ type ConnectOptions struct {
 	Unprepared  bool              // prepare no statement on the server: a transaction pooler may lie in between
 	Settings    map[string]string // run-time parameters
 	Listens     bool              // waits for notifications: a context that ends also ends the connection, at once
+	Rows        bool              // reads rows of users' tables, so an answer may have any length
 	Dial        pgconn.DialFunc   // nil: as the connection string says
 }
 
@@ -65,6 +68,9 @@ func Open(ctx context.Context, dsn string, o ConnectOptions) (*pgx.Conn, error) 
 		pc.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
 	pc.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
+	if o.Rows || o.Listens {
+		login.ReadsRows(&pc.Config)
+	}
 	if o.Listens {
 		return connect(ctx, pc) // there is no statement that could be cancelled
 	}
@@ -94,18 +100,8 @@ func connect(ctx context.Context, pc *pgx.ConnConfig) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// CloseConn says good-bye to the server, for two seconds at most. A connection that has failed before is cancelled and
-// closed by a goroutine of pgconn. CloseConn waits for that goroutine too, because a process that ends in between
-// abandons a cancel request: canceller says what that costs.
-func CloseConn(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	_ = conn.Close(ctx) // nothing is lost with it
-	select {
-	case <-conn.PgConn().CleanupDone():
-	case <-ctx.Done():
-	}
-}
+// CloseConn is login.Hangup. An abandoned cancel request has its cost: see canceller.
+func CloseConn(conn *pgx.Conn) { login.Hangup(conn.PgConn()) }
 
 // ParseConfig reads a connection string, which may carry where its password comes from.
 func ParseConfig(dsn string) (*pgx.ConnConfig, error) { return password.Parse(dsn) }

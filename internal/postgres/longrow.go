@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
 )
 
 // LimitRows bounds the memory that a row takes which a query returns. The connection does not survive a longer one: its
@@ -25,10 +26,12 @@ func (e *LongRowError) Error() string {
 	return fmt.Sprintf("a row has %d bytes, and window.row allows %d", e.Bytes, e.Most)
 }
 
-// longRow is the fault of a query that found a row beyond the bound; nil if that is not what err says.
+// longRow is the fault of a query that found a row beyond the bound; nil if that is not what err says. PostgreSQL has no
+// row of a GiB (MaxAllocSize in memutils.h): such a length is nonsense on the line, and the next connection may be well.
+// So is a message beyond login.MaxMessage if no row was asked for.
 func longRow(object string, err error) *fault.Error {
 	var long *pgproto3.ExceededMaxBodyLenErr
-	if !errors.As(err, &long) {
+	if !errors.As(err, &long) || long.ActualBodyLen >= 1<<30 || long.MaxExpectedBodyLen == login.MaxMessage {
 		return nil
 	}
 	return &fault.Error{

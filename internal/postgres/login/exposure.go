@@ -30,10 +30,10 @@ func unencrypted(w io.Writer) string {
 	return addr.String()
 }
 
-func (g *guarded) report(method uint32) {
+func (l *Line) report(method uint32) {
 	f := observer.Load()
 	name, weak := map[uint32]string{cleartext: "cleartext", md5: "md5"}[method]
-	if f != nil && weak && g.open != "" {
-		(*f)(g.open, name)
+	if f != nil && weak && l.open != "" {
+		(*f)(l.open, name)
 	}
 }

@@ -69,6 +69,33 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// TestGuardOfAnswers: after the login a server may answer a request with so much, unless rows are read.
+//
+// Bug (configuration): What a server sent after the login had no bound, and pgx keeps results and notifications until the
+// statement ends. Cost: endless ones took gigabytes within seconds. Also: `TestLiesOfAServer` in `test/e2e`, e2e.
+func TestGuardOfAnswers(t *testing.T) {
+	const much = 5 << 20
+	line := func() *login.Line {
+		l := login.Bounded(io.MultiReader(bytes.NewReader(message('Z', "I")), &endless{message: message('A', "")}), io.Discard)
+		_, err := io.CopyN(io.Discard, l, 6)
+		require.NoError(t, err)
+		return l
+	}
+	asked := line()
+	for range 5 {
+		_, err := asked.Write([]byte("Q"))
+		require.NoError(t, err)
+		_, err = io.CopyN(io.Discard, asked, much)
+		require.NoError(t, err)
+	}
+	_, err := io.CopyN(io.Discard, asked, much)
+	require.ErrorContains(t, err, "without being asked again")
+	rows := line()
+	rows.Lift()
+	_, err = io.CopyN(io.Discard, rows, 5*much)
+	require.NoError(t, err)
+}
+
 // TestGuardInLogin: pgconn ends a login with the guard's reason.
 func TestGuardInLogin(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -54,7 +54,7 @@ func Open(ctx context.Context, dsn string, cfg setup.Config, table identifier.Ta
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
-	conn, err := postgres.Open(ctx, dsn, postgres.ConnectOptions{Timeout: cfg.ConnectTimeout})
+	conn, err := postgres.Open(ctx, dsn, postgres.ConnectOptions{Timeout: cfg.ConnectTimeout, Rows: true})
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"strings"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -35,7 +37,7 @@ func (w *Route) askConsoles(ctx context.Context, host *pgconn.Config) {
 		if w.Product != "" {
 			w.Behind = consoleTarget(ctx, conn, host.Database)
 		}
-		hangup(conn)
+		login.Hangup(conn)
 		if w.Product != "" {
 			return
 		}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
+
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
@@ -93,7 +95,7 @@ func probeHost(ctx context.Context, host *pgconn.Config, slot string) *Route {
 		}
 		return &w
 	}
-	defer hangup(conn)
+	defer login.Hangup(conn)
 	if w.Survey(ctx, conn) != nil {
 		return nil
 	}
@@ -108,13 +110,6 @@ func probeHost(ctx context.Context, host *pgconn.Config, slot string) *Route {
 		w.askPgpool(ctx, conn)
 	}
 	return &w
-}
-
-func hangup(conn *pgconn.PgConn) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = conn.Close(ctx) // nothing is lost with it
-	<-conn.CleanupDone()
 }
 
 // ordinary is the host's configuration for SQL in a database.
@@ -175,7 +170,7 @@ func (w *Route) tryReplication(ctx context.Context, host *pgconn.Config, slot st
 		}
 		return
 	}
-	defer hangup(conn)
+	defer login.Hangup(conn)
 	w.Tried = true
 	if _, err := oneRow(ctx, conn, "IDENTIFY_SYSTEM", 4); err != nil {
 		if pg := sqlstate.RefusalOf(err); pg != nil && pg.Code == sqlstate.SyntaxError {
@@ -198,7 +193,7 @@ func (w *Route) tryBare(ctx context.Context, host *pgconn.Config) {
 	conn, err := pgconn.ConnectConfig(ctx, pc)
 	if err == nil {
 		w.Bare = true
-		hangup(conn)
+		login.Hangup(conn)
 	} else if pg := sqlstate.RefusalOf(err); pg != nil && RefusesParameters(pg) {
 		w.Refusal = pg
 	}
@@ -212,7 +207,7 @@ func (w *Route) lentOut(ctx context.Context, host *pgconn.Config) bool {
 	defer func() {
 		for _, conn := range conns {
 			if conn != nil {
-				hangup(conn)
+				login.Hangup(conn)
 			}
 		}
 	}()

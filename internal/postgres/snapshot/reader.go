@@ -39,7 +39,7 @@ func Open(ctx context.Context, dsn string, o postgres.Objects) (*Reader, error) 
 	if List(o).Name == "" {
 		return nil, nil
 	}
-	conn, err := postgres.Open(ctx, dsn, postgres.ConnectOptions{Settings: session.TextSettings()})
+	conn, err := postgres.Open(ctx, dsn, postgres.ConnectOptions{Settings: session.TextSettings(), Rows: true})
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,9 @@ func (c *connection) open(ctx context.Context) error {
 	if err != nil {
 		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
 	}
-	c.conn, err = c.cfg.setup().connect(ctx, dsn, cmp.Or(c.name, "cdc-outbox look"))
+	o := c.cfg.setup().options(cmp.Or(c.name, "cdc-outbox look"))
+	o.Rows = true
+	c.conn, err = postgres.Open(ctx, dsn, o)
 	if err != nil {
 		c.conn = nil
 		return c.passing(err)

@@ -37,9 +37,11 @@ type Setup struct {
 }
 
 func (s Setup) connect(ctx context.Context, dsn, application string) (*pgx.Conn, error) {
-	return postgres.Open(ctx, dsn, postgres.ConnectOptions{
-		Application: application, Unprepared: true, Dial: s.Dial,
-	})
+	return postgres.Open(ctx, dsn, s.options(application))
+}
+
+func (s Setup) options(application string) postgres.ConnectOptions {
+	return postgres.ConnectOptions{Application: application, Unprepared: true, Dial: s.Dial}
 }
 
 // tableState is an outbox table as the catalog has it.

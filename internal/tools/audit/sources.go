@@ -37,7 +37,7 @@ func open(ctx context.Context, o *Options) (a *auditor, err error) {
 			a.close()
 		}
 	}()
-	if a.conn, err = postgres.Open(ctx, o.DSN, postgres.ConnectOptions{}); err != nil {
+	if a.conn, err = postgres.Open(ctx, o.DSN, postgres.ConnectOptions{Rows: true}); err != nil {
 		return a, err
 	}
 	if err = a.conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&a.now); err != nil {
@@ -172,7 +172,7 @@ func (a *auditor) openLedger(ctx context.Context, l Ledger) (b *ledgerConn, err 
 	}
 	b = &ledgerConn{table: l.Table}
 	for _, conn := range []**pgx.Conn{&b.conn, &b.finder} {
-		if *conn, err = postgres.Open(ctx, dsn, postgres.ConnectOptions{}); err != nil {
+		if *conn, err = postgres.Open(ctx, dsn, postgres.ConnectOptions{Rows: true}); err != nil {
 			b.close()
 			return nil, err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
@@ -54,27 +53,9 @@ func (re *rebuilder) connect(ctx context.Context) error {
 	if re.conn != nil {
 		return nil
 	}
-	pc, err := postgres.ParseConfig(re.DSN)
-	if err != nil {
-		return &fault.Error{
-			Kind: fault.Config, Object: "postgres.dsn", Err: errors.New("it is not a connection string"),
-		}
-	}
-	for name, value := range session.TextSettings() {
-		pc.RuntimeParams[name] = value
-	}
-	conn, err := pgx.ConnectConfig(ctx, pc)
-	if err == nil {
-		err = session.Override(ctx, conn.PgConn())
-	}
-	if err != nil {
-		if conn != nil {
-			postgres.CloseConn(conn) // the error that counts is the first
-		}
-		return &fault.Error{Kind: fault.Retry, Object: "postgres", Err: err}
-	}
-	re.conn = conn
-	return nil
+	var err error
+	re.conn, err = postgres.Open(ctx, re.DSN, postgres.ConnectOptions{Settings: session.TextSettings(), Rows: true})
+	return err
 }
 
 // lookUp asks by the simple protocol, whose values are texts. The id is a literal without a type, so that the server
