@@ -171,8 +171,11 @@ func (m *Monitor) tell(err error) {
 	switch {
 	case err != nil && (before == nil || before.Error() != err.Error()):
 		what, next := fault.Split(err)
-		m.cfg.Logger.Warn("slot monitor cannot ask the server, trying again", zap.Error(errors.New(what)),
-			zap.String(logkey.Next, next.Next))
+		fields := []zap.Field{zap.Error(errors.New(what))}
+		if next.Next != "" {
+			fields = append(fields, zap.String(logkey.Next, next.Next))
+		}
+		m.cfg.Logger.Warn("slot monitor cannot ask the server, trying again", fields...)
 	case err == nil && before != nil:
 		m.cfg.Logger.Info("slot monitor reaches the server again")
 	}

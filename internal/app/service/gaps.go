@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -33,7 +34,7 @@ func (g *openGaps) take(r *setup.Running, log *zap.Logger) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !r.Looked {
-		if r.Why != nil && !g.blind {
+		if r.Why != nil && !errors.Is(r.Why, context.Canceled) && !g.blind {
 			g.blind = true
 			log.Warn("gaps in the stream would not be noticed: the table that keeps them cannot be used",
 				telemetry.ErrorFields(r.Why)...)
