@@ -18,11 +18,14 @@ type kafkaHooks struct {
 	seen map[int16]int // requests by api key
 }
 
-// kafkaConn remembers which answers a connection still owes to Produce requests.
+// kafkaConn remembers which answers a connection still owes.
 type kafkaConn struct {
-	mu      sync.Mutex
-	produce map[int32]bool // by correlation id
+	mu    sync.Mutex
+	asked map[int32]Asked // by correlation id
 }
+
+// Asked is what a request is for.
+type Asked struct{ Key, Version int16 }
 
 // Hold is a Produce response that the broker has sent and the client has not seen: the records are appended, the ack is
 // unknown.
@@ -77,28 +80,26 @@ func (h *kafkaHooks) count(apiKey int16) {
 	h.seen[apiKey]++
 }
 
-// kafkaRequests notes the correlation ids of Produce requests: int32 size, int16 api key, int16 version, int32
-// correlation id.
+// kafkaRequests notes requests by their correlation ids: int32 size, int16 api key, int16 version, int32 correlation id.
 func (c *conn) kafkaRequests(r io.Reader, emit func([]byte) error) error {
 	head := make([]byte, 12)
 	for {
 		if _, err := io.ReadFull(r, head); err != nil {
 			return err
 		}
-		apiKey := int16(binary.BigEndian.Uint16(head[4:]))
-		c.proxy.kafka.count(apiKey)
-		if apiKey == produceKey {
-			c.kafka.mu.Lock()
-			if c.kafka.produce == nil {
-				c.kafka.produce = map[int32]bool{}
-			}
-			c.kafka.produce[int32(binary.BigEndian.Uint32(head[8:]))] = true
-			c.kafka.mu.Unlock()
+		be := binary.BigEndian
+		asked := Asked{Key: int16(be.Uint16(head[4:])), Version: int16(be.Uint16(head[6:]))}
+		c.proxy.kafka.count(asked.Key)
+		c.kafka.mu.Lock()
+		if c.kafka.asked == nil {
+			c.kafka.asked = map[int32]Asked{}
 		}
+		c.kafka.asked[int32(be.Uint32(head[8:]))] = asked
+		c.kafka.mu.Unlock()
 		if err := emit(head); err != nil {
 			return err
 		}
-		rest := int64(binary.BigEndian.Uint32(head)) - 8
+		rest := int64(be.Uint32(head)) - 8
 		if rest < 0 {
 			return fmt.Errorf("a Kafka request of %d bytes", rest+8)
 		}
@@ -108,7 +109,7 @@ func (c *conn) kafkaRequests(r io.Reader, emit func([]byte) error) error {
 	}
 }
 
-// kafkaResponses holds the answer a test waits for: int32 size, int32 correlation id.
+// kafkaResponses holds the answer a test waits for, or has it replaced: int32 size, int32 correlation id.
 func (c *conn) kafkaResponses(r io.Reader, emit func([]byte) error) error {
 	head := make([]byte, 8)
 	for {
@@ -117,20 +118,26 @@ func (c *conn) kafkaResponses(r io.Reader, emit func([]byte) error) error {
 		}
 		id := int32(binary.BigEndian.Uint32(head[4:]))
 		c.kafka.mu.Lock()
-		produce := c.kafka.produce[id]
-		delete(c.kafka.produce, id)
+		asked := c.kafka.asked[id]
+		delete(c.kafka.asked, id)
 		c.kafka.mu.Unlock()
-		if produce {
+		if asked.Key == produceKey {
 			if err := c.holdIfWanted(); err != nil {
 				return err
 			}
 		}
-		if err := emit(head); err != nil {
-			return err
-		}
 		rest := int64(binary.BigEndian.Uint32(head)) - 4
 		if rest < 0 {
 			return fmt.Errorf("a Kafka response of %d bytes", rest+4)
+		}
+		if lie := c.proxy.lies(); lie != nil {
+			if err := c.tell(lie, Answer{Asked: asked}, head, rest, r, emit); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := emit(head); err != nil {
+			return err
 		}
 		if err := copyN(emit, r, rest); err != nil {
 			return err

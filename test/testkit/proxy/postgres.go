@@ -124,6 +124,9 @@ func (c *conn) postgresMessage(d Direction, kind byte, r io.Reader, emit func([]
 	if rest < 0 {
 		return fmt.Errorf("message %q of %d bytes", kind, rest+4)
 	}
+	if lie := c.proxy.lies(); lie != nil && d == Down {
+		return c.tell(lie, Answer{Type: kind}, head, rest, r, emit)
+	}
 	// status updates have 34 bytes, keepalives 18: WAL data is not worth keeping in memory
 	if kind != 'd' || rest > 64 {
 		if err := emit(head); err != nil {

@@ -54,6 +54,7 @@ type Proxy struct {
 	conns    map[*conn]struct{}
 	closed   bool
 	openings []byte
+	lie      Lie
 
 	kafka    kafkaHooks
 	postgres postgresHooks
