@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 
 	"github.com/segmentio/kafka-go"
@@ -103,15 +104,17 @@ func (c *Consumer) Run(ctx context.Context) error {
 // configuration is returned.
 func (c *Consumer) join(ctx context.Context, topics []string, end context.CancelCauseFunc) error {
 	var distributed assigned
-	group, err := kafka.NewConsumerGroup(c.opts.group(topics, &distributed))
+	l := &lines{open: map[net.Conn]bool{}}
+	group, err := kafka.NewConsumerGroup(c.opts.group(topics, &distributed, l))
 	if err != nil {
 		return fmt.Errorf("consumer: %w", err)
 	}
 	over, leave := context.WithCancel(ctx)
 	defer leave()
-	var running sync.WaitGroup
-	running.Go(func() {
+	var running, leaving sync.WaitGroup
+	leaving.Go(func() {
 		<-over.Done()
+		l.end()
 		_ = group.Close() // ends the generation, waits for its partitions, and leaves the group
 	})
 	for over.Err() == nil {
@@ -129,6 +132,8 @@ func (c *Consumer) join(ctx context.Context, topics []string, end context.Cancel
 		}
 	}
 	running.Wait()
+	l.cut()
+	leaving.Wait()
 	return nil
 }
 

@@ -164,13 +164,17 @@ func (o Options) dialer() *kafka.Dialer {
 	}
 }
 
-func (o Options) group(topics []string, distributed *assigned) kafka.ConsumerGroupConfig {
+func (o Options) group(topics []string, distributed *assigned, l *lines) kafka.ConsumerGroupConfig {
 	start := kafka.FirstOffset
 	if o.FromEnd {
 		start = kafka.LastOffset
 	}
+	dialer := o.dialer()
+	dialer.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return l.dial(ctx, network, address, o.Dial)
+	}
 	return kafka.ConsumerGroupConfig{
-		ID: o.Group, Brokers: o.Brokers, Dialer: o.dialer(), Topics: topics, StartOffset: start,
+		ID: o.Group, Brokers: o.Brokers, Dialer: dialer, Topics: topics, StartOffset: start,
 		// kafka-go sends no heartbeats after the end of a generation. The session must outlive the drain, otherwise the
 		// broker refuses the last commit.
 		HeartbeatInterval: heartbeat, SessionTimeout: o.Drain + 5*heartbeat, RebalanceTimeout: rebalanceTimeout,
