@@ -27,6 +27,7 @@ import (
 // Forward hands the records of topics to an HTTP endpoint until ctx ends, and then waits for the calls under way.
 // createLedger creates the ledger's table first.
 func Forward(ctx context.Context, o Options, fo forward.Options, ledgerDSN string, createLedger bool) error {
+	limitMemory(int64(o.Config.Window.Bytes))
 	p := newProcess(o)
 	pool, err := ledgerPool(ctx, ledgerDSN)
 	if err != nil {
@@ -109,6 +110,7 @@ func ledgerPool(ctx context.Context, dsn string) (*pgxpool.Pool, error) {
 	}
 	// The pool's own parser does not know a source of the password, and would send it to the server as a parameter.
 	cfg.ConnConfig.AfterNetConnect, cfg.ConnConfig.BuildFrontend = pc.AfterNetConnect, pc.BuildFrontend
+	cfg.ConnConfig.MaxProtocolMessageBodyLen = pc.MaxProtocolMessageBodyLen
 	maps.DeleteFunc(cfg.ConnConfig.RuntimeParams, func(name, _ string) bool {
 		_, known := pc.RuntimeParams[name]
 		return !known
