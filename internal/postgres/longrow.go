@@ -26,9 +26,9 @@ func (e *LongRowError) Error() string {
 	return fmt.Sprintf("a row has %d bytes, and window.row allows %d", e.Bytes, e.Most)
 }
 
-// longRow is the fault of a query that found a row beyond the bound; nil if that is not what err says. PostgreSQL has no
-// row of a GiB (MaxAllocSize in memutils.h): such a length is nonsense on the line, and the next connection may be well.
-// So is a message beyond login.MaxMessage if no row was asked for.
+// longRow is the fault of a query that found a row beyond the bound; nil if that is not what err says. PostgreSQL has
+// no row of a GiB (MaxAllocSize in memutils.h): such a length is nonsense on the line, and the next connection may be
+// well. So is a message beyond login.MaxMessage if no row was asked for.
 func longRow(object string, err error) *fault.Error {
 	var long *pgproto3.ExceededMaxBodyLenErr
 	if !errors.As(err, &long) || long.ActualBodyLen >= 1<<30 || long.MaxExpectedBodyLen == login.MaxMessage {

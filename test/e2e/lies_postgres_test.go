@@ -24,7 +24,8 @@ func TestLiesOfAServer(t *testing.T) {
 			t.Parallel()
 			db := testkit.Postgres(t)
 			emptyTable(t, db)
-			require.NoError(t, c.Create(within(t, patience), kafkaclient.Topic{Name: db.Name + ".events", Partitions: 1}))
+			topic := kafkaclient.Topic{Name: db.Name + ".events", Partitions: 1}
+			require.NoError(t, c.Create(within(t, patience), topic))
 			peer, dsn := postgresProxy(t, db)
 			v := &victim{peer: peer, what: name, rig: &rig{
 				T: t, db: db, kafka: &kafka.Cluster{Client: c.Client}, env: map[string]string{

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -142,6 +143,7 @@ func settled[V comparable](t *testing.T, look func() V) V {
 func (r *rig) awaitSlotFree() {
 	r.Helper()
 	conn := connect(r.T, r.db.DSN)
+	defer conn.Close(context.Background()) // a test may ask many times
 	until(r.T, patience, 20*time.Millisecond, func() (bool, string) {
 		var active bool
 		require.NoError(r, conn.QueryRow(r.Context(), `SELECT active FROM pg_replication_slots WHERE slot_name = $1`,

@@ -62,8 +62,8 @@ func ReadsRows(pc *pgconn.Config) {
 	}
 }
 
-// Bounded is the line of a connection that has just been opened. Its Read fails if the server goes beyond the bounds. It
-// wraps no connection: pgconn looks for TLS there, for the channel binding.
+// Bounded is the line of a connection that has just been opened. Its Read fails if the server goes beyond the bounds.
+// It wraps no connection: pgconn looks for TLS there, for the channel binding.
 func Bounded(r io.Reader, w io.Writer) *Line {
 	l := &Line{r: r, w: w, open: unencrypted(w)}
 	if prepare, ok := whenSASL.LoadAndDelete(w); ok {

@@ -71,12 +71,13 @@ func TestGuard(t *testing.T) {
 
 // TestGuardOfAnswers: after the login a server may answer a request with so much, unless rows are read.
 //
-// Bug (configuration): What a server sent after the login had no bound, and pgx keeps results and notifications until the
-// statement ends. Cost: endless ones took gigabytes within seconds. Also: `TestLiesOfAServer` in `test/e2e`, e2e.
+// Bug (configuration): What a server sent after the login had no bound, and pgx keeps results and notifications until
+// the statement ends. Cost: endless ones took gigabytes within seconds. Also: `TestLiesOfAServer` in `test/e2e`, e2e.
 func TestGuardOfAnswers(t *testing.T) {
 	const much = 5 << 20
 	line := func() *login.Line {
-		l := login.Bounded(io.MultiReader(bytes.NewReader(message('Z', "I")), &endless{message: message('A', "")}), io.Discard)
+		notifications := &endless{message: message('A', "")}
+		l := login.Bounded(io.MultiReader(bytes.NewReader(message('Z', "I")), notifications), io.Discard)
 		_, err := io.CopyN(io.Discard, l, 6)
 		require.NoError(t, err)
 		return l

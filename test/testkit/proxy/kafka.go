@@ -80,7 +80,7 @@ func (h *kafkaHooks) count(apiKey int16) {
 	h.seen[apiKey]++
 }
 
-// kafkaRequests notes requests by their correlation ids: int32 size, int16 api key, int16 version, int32 correlation id.
+// kafkaRequests notes requests by their correlation id: int32 size, int16 api key, int16 version, int32 correlation id.
 func (c *conn) kafkaRequests(r io.Reader, emit func([]byte) error) error {
 	head := make([]byte, 12)
 	for {

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -8,13 +9,16 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/lies"
 )
 
 const canary = "hunter2canary"
@@ -195,4 +199,24 @@ func FuzzExpiry(f *testing.F) {
 			require.Greater(t, at.UnixMilli(), int64(0))
 		}
 	})
+}
+
+// TestEndpointLies: whatever an endpoint answers, there is an error in time, and memory is bounded.
+func TestEndpointLies(t *testing.T) {
+	t.Parallel()
+	endpoint := lies.StartEndpoint(t)
+	for _, answer := range lies.HTTP() {
+		endpoint.Answer(answer)
+		c := Endpoint{URL: endpoint.URL, ClientID: "relay", Secret: func() (string, error) { return canary, nil }}.New()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // some answers have no end
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := c.Get(ctx)
+		runtime.ReadMemStats(&after)
+		cancel()
+		require.Error(t, err, answer.Name)
+		require.NotContains(t, err.Error(), canary, answer.Name)
+		require.Equal(t, fault.Printable(err.Error()), err.Error(), answer.Name)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20), answer.Name)
+	}
 }
