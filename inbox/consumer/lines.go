@@ -45,7 +45,7 @@ func (c *line) Close() error {
 	return c.Conn.Close()
 }
 
-// end tells the connections of now from those that leave the group.
+// end separates the connections so far from the later ones, which leave the group.
 func (l *lines) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

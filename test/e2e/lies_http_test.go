@@ -86,12 +86,12 @@ func eachAnswer(t *testing.T, e *lies.Endpoint, launch func() *process.Process, 
 		p, began := launch(), time.Now()
 		until(t, patience, 20*time.Millisecond, func() (bool, string) {
 			require.True(t, p.Running(), p.LogTail(10))
-			return e.Told() > 0, p.LogTail(10)
+			return e.Count() > 0, p.LogTail(10)
 		})
 		//waits:ok what is measured is a time
 		time.Sleep(soak(3*time.Second, 1500*time.Millisecond))
 		v.clean(p)
-		used, told := p.Usage(), e.Told()
+		used, lied := p.Usage(), e.Count()
 		cpu := float64(used.CPU) / float64(time.Since(began))
 		e.Answer(lies.Honest())
 		began = time.Now()
@@ -102,9 +102,9 @@ func eachAnswer(t *testing.T, e *lies.Endpoint, launch func() *process.Process, 
 		code, err := p.Stop(mostDrain)
 		require.NoError(t, err, "%s: %s", kind.Name, p.LogTail(10))
 		v.clean(p)
-		t.Logf("%-30s told %3d, peak %3d MiB, %3.0f %% of a core, on after %5.1f s, stops in %4.1f s: %d", kind.Name, told,
+		t.Logf("%-30s %3d lies, peak %3d MiB, %3.0f %% of a core, on after %5.1f s, stops in %4.1f s: %d", kind.Name, lied,
 			used.PeakRSS>>20, 100*cpu, again.Seconds(), time.Since(began).Seconds(), code)
 		require.Less(t, p.Usage().PeakRSS, int64(mostMemory), kind.Name)
-		require.Zero(t, trap.Told(), "%s: a redirect to another address was followed", kind.Name)
+		require.Zero(t, trap.Count(), "%s: a redirect to another address was followed", kind.Name)
 	}
 }

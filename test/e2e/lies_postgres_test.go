@@ -35,7 +35,7 @@ func TestLiesOfAServer(t *testing.T) {
 			}}
 			v.begin()
 			for _, kind := range some(t, lies.Postgres()) {
-				v.tell(kind, func(a proxy.Answer) bool {
+				v.lieTo(kind, func(a proxy.Answer) bool {
 					for _, chosen := range types {
 						if rune(a.Type) == chosen {
 							return true

@@ -38,8 +38,8 @@ type victim struct {
 	once bool   // no event may be there twice
 }
 
-// tell has a connector meet one kind of lie when it starts and when it stops, and the truth in between.
-func (v *victim) tell(kind lies.Kind, about func(proxy.Answer) bool) {
+// lieTo has a connector meet one kind of lie when it starts and when it stops, and the truth in between.
+func (v *victim) lieTo(kind lies.Kind, about func(proxy.Answer) bool) {
 	t := v.T
 	t.Helper()
 	liar := kind.About(about)
@@ -75,8 +75,8 @@ func (v *victim) tell(kind lies.Kind, about func(proxy.Answer) bool) {
 	}
 	v.clean(p)
 	peak := max(used.PeakRSS, p.Usage().PeakRSS)
-	t.Logf("%-20s %-26s told %7d, peak %3d MiB, %3.0f %% of a core, on after %5.1f s, stops in %4.1f s: %d", v.what,
-		kind.Name, liar.Told(), peak>>20, 100*cpu, again.Seconds(), time.Since(began).Seconds(), p.ExitCode())
+	t.Logf("%-20s %-26s %7d lies, peak %3d MiB, %3.0f %% of a core, on after %5.1f s, stops in %4.1f s: %d", v.what,
+		kind.Name, liar.Count(), peak>>20, 100*cpu, again.Seconds(), time.Since(began).Seconds(), p.ExitCode())
 	require.Less(t, peak, int64(mostMemory), "%s, %s", v.what, kind.Name)
 	v.peer.LieWith(nil)
 	v.peer.Reset()
@@ -151,7 +151,7 @@ func (v *victim) publish(p *process.Process) {
 }
 
 // TestLiesOfABroker: whatever a broker answers, the connector's memory is bounded, SIGTERM ends it, nothing that the
-// broker says reaches a terminal, and when it tells the truth again each event is there once.
+// broker says reaches a terminal, and when it is honest again each event is there once.
 func TestLiesOfABroker(t *testing.T) {
 	asked := []int16{
 		kmsg.ApiVersions.Int16(), kmsg.Metadata.Int16(), kmsg.Produce.Int16(), kmsg.InitProducerID.Int16(),
@@ -192,7 +192,7 @@ func TestLiesOfABroker(t *testing.T) {
 			}}
 			v.begin()
 			for _, kind := range some(t, lies.Kafka()) {
-				v.tell(kind, func(a proxy.Answer) bool { return a.Key == key })
+				v.lieTo(kind, func(a proxy.Answer) bool { return a.Key == key })
 			}
 		})
 	}
@@ -240,7 +240,7 @@ func TestLiesToCommands(t *testing.T) {
 	}
 }
 
-// command runs commands side by side while a broker lies to them, and ends those that have not ended by themselves.
+// command runs commands side by side while a broker lies to them, and then asks the rest to end.
 func (v *victim) command(kind lies.Kind, about func(proxy.Answer) bool, commands [][]string) {
 	t := v.T
 	t.Helper()
@@ -278,7 +278,7 @@ func (v *victim) command(kind lies.Kind, about func(proxy.Answer) bool, commands
 		require.Less(t, p.Usage().PeakRSS, int64(mostMemory), "%s, %s, %s", v.what, kind.Name, commands[i][0])
 		v.clean(p)
 	}
-	t.Logf("%-20s %-26s told %7d, peak %3d MiB, ends in %4.1f s: %d", v.what, kind.Name, liar.Told(), peak>>20,
+	t.Logf("%-20s %-26s %7d lies, peak %3d MiB, ends in %4.1f s: %d", v.what, kind.Name, liar.Count(), peak>>20,
 		took.Seconds(), codes)
 }
 

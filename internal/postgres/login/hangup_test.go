@@ -22,15 +22,7 @@ import (
 // `TestLiesOfAServer` in `test/e2e`, e2e.
 func TestHangup(t *testing.T) {
 	for name, then := range map[string]func(net.Conn){
-		"silent": func(net.Conn) {},
-		"endless": func(conn net.Conn) {
-			for {
-				if _, err := conn.Write(message('N', "Mwait\x00\x00")); err != nil {
-					return
-				}
-				time.Sleep(time.Millisecond)
-			}
-		},
+		"silent": func(net.Conn) {}, "endless": floods,
 	} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { hangsUp(t, then) }) })
 	}
@@ -65,6 +57,18 @@ func hangsUp(t *testing.T, then func(net.Conn)) {
 	require.LessOrEqual(t, time.Since(began), time.Second)
 	<-conn.CleanupDone()
 	require.LessOrEqual(t, time.Since(began), time.Second)
+}
+
+// floods sends notices until the connection ends.
+//
+//waits:bubble
+func floods(conn net.Conn) {
+	for {
+		if _, err := conn.Write(message('N', "Mwait\x00\x00")); err != nil {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // greeted lets a client in and reads all that it says.

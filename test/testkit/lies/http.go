@@ -16,9 +16,9 @@ import (
 
 // Endpoint is an HTTP server that answers each request with a kind of lie.
 type Endpoint struct {
-	URL  string
-	kind atomic.Pointer[Answer]
-	told atomic.Int64
+	URL   string
+	kind  atomic.Pointer[Answer]
+	count atomic.Int64
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -133,12 +133,12 @@ func (e *Endpoint) keep(conn net.Conn, open bool) {
 
 // Answer is what it answers from now on.
 func (e *Endpoint) Answer(a Answer) {
-	e.told.Store(0)
+	e.count.Store(0)
 	e.kind.Store(&a)
 }
 
-// Told is how many requests it has answered so.
-func (e *Endpoint) Told() int { return int(e.told.Load()) }
+// Count is how many requests it has answered so.
+func (e *Endpoint) Count() int { return int(e.count.Load()) }
 
 func (e *Endpoint) serve(conn net.Conn) {
 	defer e.keep(conn, false)
@@ -150,6 +150,6 @@ func (e *Endpoint) serve(conn net.Conn) {
 	if _, err := io.Copy(io.Discard, req.Body); err != nil {
 		return
 	}
-	e.told.Add(1)
+	e.count.Add(1)
 	e.kind.Load().send(conn, e.URL)
 }

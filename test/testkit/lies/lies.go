@@ -1,4 +1,4 @@
-// Package lies has answers that a hostile peer may give, for the proxies that stand between a process and its servers.
+// Package lies has answers that a hostile peer may give, for the proxies between a process and its servers.
 package lies
 
 import (
@@ -9,31 +9,31 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
-// A Kind of lie makes of an answer what is sent in its place. n counts the answers of its kind that came before.
+// A Kind of lie sends something in the place of an answer. n counts the lies before it.
 type Kind struct {
 	Name string
 	tell func(a proxy.Answer, n int, send func([]byte) error) error
 }
 
-// Liar tells one kind of lie about one kind of answer, and the truth otherwise.
+// Liar replaces one kind of answer by one kind of lie, and passes the others on.
 type Liar struct {
 	kind  Kind
 	about func(proxy.Answer) bool
-	told  atomic.Int64
+	count atomic.Int64
 }
 
-// About returns a liar about the answers that are chosen.
+// About returns a liar who replaces the answers that are chosen.
 func (k Kind) About(chosen func(proxy.Answer) bool) *Liar { return &Liar{kind: k, about: chosen} }
 
-// Told is how many lies were told.
-func (l *Liar) Told() int { return int(l.told.Load()) }
+// Count is how many lies were sent.
+func (l *Liar) Count() int { return int(l.count.Load()) }
 
 // Lie is for proxy.LieWith.
 func (l *Liar) Lie(a proxy.Answer, send func([]byte) error) error {
 	if !l.about(a) {
 		return send(a.Frame)
 	}
-	return l.kind.tell(a, int(l.told.Add(1))-1, send)
+	return l.kind.tell(a, int(l.count.Add(1))-1, send)
 }
 
 // wrongNumbers are lengths beyond the frame, negative ones, and varints that are too large or do not end.
