@@ -28,8 +28,8 @@ const (
 	// collects results and notifications in several times as much memory.
 	maxAnswer = 8 << 20
 
-	// MaxMessage bounds each message of such a session, for which pgx makes room by its length. It is not a round number,
-	// so that its error differs from an error about window.row.
+	// MaxMessage bounds each message of such a session, for which pgx makes room by its length. It is not a round
+	// number, so that its error differs from an error about window.row.
 	MaxMessage = maxAnswer - 1
 )
 
