@@ -144,7 +144,7 @@ func (c *Consumer) checkDeadLetterTopics(ctx context.Context) error {
 	for _, topic := range c.opts.Topics {
 		names = append(names, c.opts.DeadLetterTopic(topic))
 	}
-	answer, err := c.client.Metadata(ctx, &kafka.MetadataRequest{Topics: names})
+	answer, err := answered(ctx, c.client.Metadata, &kafka.MetadataRequest{Topics: names})
 	if err != nil {
 		return nil //nolint:nilerr // joining the group reports that the broker does not answer
 	}

@@ -113,7 +113,7 @@ func (f *fetcher) resolve(ctx context.Context) error {
 
 // firstOffset returns the offset of the first record that exists.
 func firstOffset(ctx context.Context, client *kafka.Client, topic string, partition int) (int64, error) {
-	answer, err := client.ListOffsets(ctx, &kafka.ListOffsetsRequest{
+	answer, err := answered(ctx, client.ListOffsets, &kafka.ListOffsetsRequest{
 		Topics: map[string][]kafka.OffsetRequest{topic: {kafka.FirstOffsetOf(partition)}},
 	})
 	if err != nil {

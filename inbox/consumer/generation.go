@@ -112,7 +112,7 @@ func (g *generation) commitOffsets(offsets map[string]map[int]int64) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), commitLimit)
 	defer cancel()
-	answer, err := g.c.client.OffsetCommit(ctx, req)
+	answer, err := answered(ctx, g.c.client.OffsetCommit, req)
 	if err != nil {
 		return err
 	}

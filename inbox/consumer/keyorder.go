@@ -288,7 +288,7 @@ func (p *partition) release(work, over context.Context, l *held) bool {
 // writeHandledMark writes the mark of a handled letter.
 func (c *Consumer) writeHandledMark(ctx context.Context, topic string, l *held) error {
 	header := func(name, value string) kafka.Header { return kafka.Header{Key: name, Value: []byte(value)} }
-	answer, err := c.client.Produce(ctx, &kafka.ProduceRequest{
+	answer, err := answered(ctx, c.client.Produce, &kafka.ProduceRequest{
 		Topic: topic, Partition: l.at.partition, RequiredAcks: kafka.RequireAll,
 		Records: kafka.NewRecordReader(kafka.Record{
 			Time: time.Now(), Key: kafka.NewBytes([]byte(l.origin)), Value: kafka.NewBytes([]byte(markPublished)),

@@ -28,7 +28,7 @@ func (g *generation) readEnds(over context.Context) {
 	if len(topics) == 0 {
 		return
 	}
-	answer, err := g.c.client.ListOffsets(over, &kafka.ListOffsetsRequest{
+	answer, err := answered(over, g.c.client.ListOffsets, &kafka.ListOffsetsRequest{
 		Topics: topics, IsolationLevel: kafka.ReadCommitted,
 	})
 	if err != nil {

@@ -144,7 +144,7 @@ func (c *Consumer) follow(ctx context.Context, topic string, known follower, end
 	for _, id := range partitions {
 		ask = append(ask, kafka.FirstOffsetOf(id), kafka.LastOffsetOf(id))
 	}
-	ends, err := c.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{
+	ends, err := answered(ctx, c.client.ListOffsets, &kafka.ListOffsetsRequest{
 		Topics: map[string][]kafka.OffsetRequest{topic: ask}, IsolationLevel: end,
 	})
 	if err != nil {
@@ -179,7 +179,7 @@ func (c *Consumer) follow(ctx context.Context, topic string, known follower, end
 // partitionsOf lists the topic's partitions. That a broker does not know the topic at the moment is an error, and not a
 // topic without partitions.
 func (c *Consumer) partitionsOf(ctx context.Context, topic string) (ids []int, err error) {
-	about, err := c.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	about, err := answered(ctx, c.client.Metadata, &kafka.MetadataRequest{Topics: []string{topic}})
 	if err != nil {
 		return nil, err
 	}

@@ -190,7 +190,7 @@ func (p *partition) firstOffset(over context.Context) (int64, error) {
 
 // lastStableOffset returns the offset after the last record that a reader of committed records may get.
 func (p *partition) lastStableOffset(over context.Context) (int64, error) {
-	answer, err := p.c.client.ListOffsets(over, &kafka.ListOffsetsRequest{
+	answer, err := answered(over, p.c.client.ListOffsets, &kafka.ListOffsetsRequest{
 		Topics:         map[string][]kafka.OffsetRequest{p.topic: {kafka.LastOffsetOf(p.id)}},
 		IsolationLevel: kafka.ReadCommitted,
 	})

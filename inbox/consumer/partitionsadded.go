@@ -79,7 +79,7 @@ func (p *partition) committedOthers(over context.Context) (map[int]int64, error)
 func (c *Consumer) committed(
 	ctx context.Context, of map[string][]int,
 ) (map[string][]kafka.OffsetFetchPartition, error) {
-	answer, err := c.client.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: c.opts.Group, Topics: of})
+	answer, err := answered(ctx, c.client.OffsetFetch, &kafka.OffsetFetchRequest{GroupID: c.opts.Group, Topics: of})
 	if err == nil {
 		err = answer.Error
 	}
@@ -107,7 +107,7 @@ func (p *partition) ends(over context.Context, of map[int]int64) (map[int]int64,
 	for partition := range of {
 		ask = append(ask, kafka.FirstOffsetOf(partition), kafka.LastOffsetOf(partition))
 	}
-	answer, err := p.c.client.ListOffsets(over, &kafka.ListOffsetsRequest{
+	answer, err := answered(over, p.c.client.ListOffsets, &kafka.ListOffsetsRequest{
 		Topics: map[string][]kafka.OffsetRequest{p.topic: ask}, IsolationLevel: kafka.ReadCommitted,
 	})
 	if err != nil {

@@ -34,7 +34,7 @@ func (t topics) same(as topics) bool {
 // lookUp asks for the topics of the options, and for others.
 func (c *Consumer) lookUp(ctx context.Context, others []string) (t topics, err error) {
 	names := slices.Concat(c.opts.Topics, others)
-	answer, err := c.client.Metadata(ctx, &kafka.MetadataRequest{Topics: names})
+	answer, err := answered(ctx, c.client.Metadata, &kafka.MetadataRequest{Topics: names})
 	if err != nil {
 		return t, err
 	}

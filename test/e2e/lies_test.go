@@ -225,7 +225,10 @@ func TestLiesToCommands(t *testing.T) {
 	// The relay reaches its broker another way, so that `repair` finds it at work.
 	v.start(map[string]string{"CDC_OUTBOX_KAFKA_BROKERS": c.Brokers[0].Listener("STRAIGHT")})
 	commands := [][]string{
-		{"check"}, {"find", "00000000-0000-0000-0000-000000000001"}, {"repair", "--dry-run"}, {"dead-letter", "list"},
+		{"check"},
+		{"find", "00000000-0000-0000-0000-000000000001"},
+		{"repair", "--dry-run"},
+		{"dead-letter", "list"},
 		{"replay", "--from-position", "0/1", "--to-position", "FF/0", "--dry-run"},
 		{"forward", "--topic", topic, "--group", "g", "--to", "http://127.0.0.1:9", "--create-ledger"},
 	}
@@ -249,10 +252,14 @@ func (v *victim) command(kind lies.Kind, about func(proxy.Answer) bool, commands
 	defer v.peer.Reset()
 	defer v.peer.LieWith(nil)
 	var all []*process.Process
+	defer func() {
+		for _, p := range all {
+			require.NoError(t, p.Close())
+		}
+	}()
 	for _, args := range commands {
 		p, err := process.Start(process.Options{Env: v.env, Args: args})
 		require.NoError(t, err)
-		defer func() { require.NoError(t, p.Close()) }()
 		all = append(all, p)
 	}
 	began := time.Now()
@@ -272,7 +279,7 @@ func (v *victim) command(kind lies.Kind, about func(proxy.Answer) bool, commands
 			_, _ = p.Wait(patience)
 			t.Fatalf("%s, %s, %s: after %v: %s", v.what, kind.Name, commands[i][0], err, p.Log())
 		}
-		require.Contains(t, []int{0, 1, 3}, code, "%s, %s, %s: %s", v.what, kind.Name, commands[i][0], p.LogTail(20))
+		require.Contains(t, []int{0, 1, 3}, code, "%s, %s, %s: %s", v.what, kind.Name, commands[i][0], p.Log())
 		codes = append(codes, code)
 		peak, took = max(peak, p.Usage().PeakRSS), max(took, time.Since(began))
 		require.Less(t, p.Usage().PeakRSS, int64(mostMemory), "%s, %s, %s", v.what, kind.Name, commands[i][0])
