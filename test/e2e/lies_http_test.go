@@ -102,8 +102,8 @@ func eachAnswer(t *testing.T, e *lies.Endpoint, launch func() *process.Process, 
 		code, err := p.Stop(mostDrain)
 		require.NoError(t, err, "%s: %s", kind.Name, p.LogTail(10))
 		v.clean(p)
-		t.Logf("%-30s %3d lies, peak %3d MiB, %3.0f %% of a core, on after %5.1f s, stops in %4.1f s: %d", kind.Name, lied,
-			used.PeakRSS>>20, 100*cpu, again.Seconds(), time.Since(began).Seconds(), code)
+		t.Logf("%-28s %3d lies, peak %3d MiB, %3.0f %% of a core, on after %5.1f s, stops in %4.1f s: %d",
+			kind.Name, lied, used.PeakRSS>>20, 100*cpu, again.Seconds(), time.Since(began).Seconds(), code)
 		require.Less(t, p.Usage().PeakRSS, int64(mostMemory), kind.Name)
 		require.Zero(t, trap.Count(), "%s: a redirect to another address was followed", kind.Name)
 	}
