@@ -58,7 +58,8 @@ func TestLiesOfAnEndpoint(t *testing.T) {
 				Headers: []kgo.RecordHeader{{Key: "id", Value: fmt.Appendf(nil, "event-%d", events)}},
 			}).FirstErr())
 			p, err := process.Start(process.Options{
-				Env: r.env, Args: []string{"forward", "--topic", topic, "--group", "g", "--to", to.URL, "--create-ledger"},
+				Env:  r.env,
+				Args: []string{"forward", "--topic", topic, "--group", "g", "--to", to.URL, "--create-ledger"},
 			})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, p.Close()) })
