@@ -267,7 +267,7 @@ func (v *victim) command(kind lies.Kind, about func(proxy.Answer) bool, commands
 		_, _ = p.Wait(soak(3*time.Second, 1500*time.Millisecond) - time.Since(began))
 	}
 	var codes []int
-	peak, took := int64(0), time.Duration(0)
+	peak, took, most := int64(0), time.Duration(0), ""
 	for i, p := range all {
 		began := time.Now()
 		if p.Running() {
@@ -281,12 +281,15 @@ func (v *victim) command(kind lies.Kind, about func(proxy.Answer) bool, commands
 		}
 		require.Contains(t, []int{0, 1, 3}, code, "%s, %s, %s: %s", v.what, kind.Name, commands[i][0], p.Log())
 		codes = append(codes, code)
-		peak, took = max(peak, p.Usage().PeakRSS), max(took, time.Since(began))
+		took = max(took, time.Since(began))
+		if used := p.Usage().PeakRSS; used > peak {
+			peak, most = used, commands[i][0]
+		}
 		require.Less(t, p.Usage().PeakRSS, int64(mostMemory), "%s, %s, %s", v.what, kind.Name, commands[i][0])
 		v.clean(p)
 	}
-	t.Logf("%-20s %-26s %7d lies, peak %3d MiB, ends in %4.1f s: %d", v.what, kind.Name, liar.Count(), peak>>20,
-		took.Seconds(), codes)
+	t.Logf("%-20s %-26s %7d lies, peak %3d MiB (%s), ends in %4.1f s: %d", v.what, kind.Name, liar.Count(),
+		peak>>20, most, took.Seconds(), codes)
 }
 
 // some draws a few kinds of lies, by the seed; a soak takes them all.

@@ -46,8 +46,13 @@ type asked struct {
 	version int16
 }
 
-// mostAsked bounds the requests in flight: a client waits for its answers.
-const mostAsked = 1000
+const (
+	// mostAsked bounds the requests in flight: a client waits for its answers.
+	mostAsked = 1000
+	// mostPlain bounds an answer without records. A consumer's are about its topics; the metadata of 200,000 partitions
+	// take less.
+	mostPlain = 16 << 20
+)
 
 // The head of a request: size, key, version, correlation id.
 const headSize = 4 + 2 + 2 + 4
@@ -126,6 +131,9 @@ func (g *guarded) judge(head []byte) ([]byte, error) {
 	g.mu.Unlock()
 	if !known {
 		return nil, wire.DataError(fmt.Sprintf("answer %d to no request", id))
+	}
+	if of.key != protocol.Fetch && left > mostPlain {
+		return nil, wire.DataError(fmt.Sprintf("%s answer of %d bytes", of.key, left))
 	}
 	body, err := wire.ReadFull(g.Conn, nil, left)
 	if err != nil {

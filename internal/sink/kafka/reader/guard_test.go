@@ -257,6 +257,10 @@ func TestGuard(t *testing.T) {
 	got, err = exchanged(t, protocol.Metadata, 1, []byte{0, 0, 0, 8, 0, 0, 0, 7, 0x7f, 0xff, 0xff, 0xff})
 	require.ErrorContains(t, err, "malformed Metadata answer")
 	require.Empty(t, got)
+	// 63 MiB without records
+	got, err = exchanged(t, protocol.Metadata, 1, []byte{3, 0xf0, 0, 0, 0, 0, 0, 7, 0, 0})
+	require.ErrorContains(t, err, "Metadata answer of ")
+	require.Empty(t, got)
 	// a version that kafka-go does not decode is its asker's to bound
 	got, _ = exchanged(t, protocol.Metadata, 10, []byte{0, 0, 0, 8, 0, 0, 0, 7, 0x7f, 0xff, 0xff, 0xff})
 	require.Len(t, got, 12)
