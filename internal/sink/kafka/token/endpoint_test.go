@@ -217,7 +217,7 @@ func TestEndpointLies(t *testing.T) {
 		require.Error(t, err, answer.Name)
 		require.NotContains(t, err.Error(), canary, answer.Name)
 		require.Equal(t, fault.Printable(err.Error()), err.Error(), answer.Name)
-		// net/http reads 10 MiB of headers, in pieces, and tries a failed connection again.
+		// net/http reads 10 MiB of headers, and tries a failed connection again.
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<20), answer.Name)
 	}
 }
