@@ -5,12 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
-
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 

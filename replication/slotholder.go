@@ -8,13 +8,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
-
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
 )
 
 // holderTimeout bounds the question who holds the slot, connecting included.

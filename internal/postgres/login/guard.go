@@ -44,20 +44,16 @@ const (
 )
 
 // Guard bounds the logins of a configuration and of its copies, and the answers of their sessions.
-func Guard(pc *pgconn.Config) {
-	pc.MaxProtocolMessageBodyLen = MaxMessage
-	pc.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
-		l := Bounded(r, w)
-		return pgproto3.NewFrontend(l, l)
-	}
-}
+func Guard(pc *pgconn.Config) { guard(pc, MaxMessage, false) }
 
 // ReadsRows lifts the bounds of Guard for answers: of rows there may be any number.
-func ReadsRows(pc *pgconn.Config) {
-	pc.MaxProtocolMessageBodyLen = 0
+func ReadsRows(pc *pgconn.Config) { guard(pc, 0, true) }
+
+func guard(pc *pgconn.Config, message int, lifted bool) {
+	pc.MaxProtocolMessageBodyLen = message
 	pc.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
 		l := Bounded(r, w)
-		l.Lift()
+		l.lifted = lifted
 		return pgproto3.NewFrontend(l, l)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/login"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 	"github.com/jackc/pgx/v5/pgconn"
 )

@@ -51,7 +51,9 @@ type Publication struct {
 
 // Look asks the database and changes nothing.
 func Look(ctx context.Context, dsn string) (*Survey, error) {
-	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox")
+	conn, err := postgres.Open(ctx, dsn, postgres.ConnectOptions{
+		Application: "cdc-outbox", Unprepared: true, Rows: true, // a database may have any number of tables
+	})
 	if err != nil {
 		return nil, err
 	}

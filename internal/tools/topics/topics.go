@@ -49,7 +49,7 @@ func (o *Outbox) Sample(ctx context.Context) (names []string, all bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
-	conn, err := postgres.Connect(ctx, o.DSN, "cdc-outbox admin")
+	conn, err := connect(ctx, o.DSN)
 	if err != nil {
 		return []string{}, false
 	}
@@ -79,7 +79,7 @@ func (o *Outbox) All(ctx context.Context, flag string) ([]string, error) {
 	if rest == o.Template {
 		return []string{o.Template}, nil
 	}
-	conn, err := postgres.Connect(ctx, o.DSN, "cdc-outbox admin")
+	conn, err := connect(ctx, o.DSN)
 	if err != nil {
 		return nil, &fault.Error{Kind: fault.Retry, Object: "postgres", Err: errors.New("cannot connect")}
 	}
@@ -97,6 +97,13 @@ func (o *Outbox) All(ctx context.Context, flag string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// connect opens a connection for names of which a table may have any number.
+func connect(ctx context.Context, dsn string) (*pgx.Conn, error) {
+	return postgres.Open(ctx, dsn, postgres.ConnectOptions{
+		Application: "cdc-outbox admin", Unprepared: true, Rows: true,
+	})
 }
 
 // ask returns the topics of a query's names, without names that Kafka does not take.
