@@ -65,7 +65,9 @@ func (p *Producer) refreshMetadata(w *wire.Conn) error {
 		}
 	}
 	p.inUse.Store(p.topics.partitions())
-	p.pumpAll()
+	for _, b := range p.brokers {
+		p.pump(b)
+	}
 	p.announce()
 	p.control.plan(w, p.topics.lackLeader())
 	return nil

@@ -35,13 +35,6 @@ func (p *Producer) pump(b *broker) {
 	}
 }
 
-// pumpAll pumps every broker.
-func (p *Producer) pumpAll() {
-	for _, b := range p.brokers {
-		p.pump(b)
-	}
-}
-
 // sending reports whether there is a producer id to send with and the session is not over.
 func (p *Producer) sending() bool {
 	return p.id.valid() && p.ended == nil && (p.own == nil || p.own.begun)
