@@ -142,11 +142,10 @@ func TestStandbyPromoted(t *testing.T) {
 		}
 		<-promoted
 		if streams == 1 {
-			require.Eventually(t, func() bool {
-				return r.rememberedOn(t, r.standby) >= r.slotThere(t).ConfirmedFlush &&
-					r.log.FilterMessageSnippet("was promoted").Len() == 1
-			},
-				30*time.Second, 50*time.Millisecond, "it is written down on the new primary")
+			require.EventuallyWithT(t, func(c *assert.CollectT) {
+				assert.GreaterOrEqual(c, r.rememberedOn(t, r.standby), r.slotThere(t).ConfirmedFlush)
+				assert.Len(c, r.log.FilterMessageSnippet("was promoted").All(), 1)
+			}, 30*time.Second, 50*time.Millisecond, "it is written down on the new primary")
 		}
 		return s.Finish(ctx)
 	}))
