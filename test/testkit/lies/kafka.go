@@ -37,8 +37,9 @@ func Kafka() []Kind {
 				v.SetInt(9999)
 			}
 		}),
-		changed("terminal control", func(_ string, v reflect.Value) {
-			if v.Kind() == reflect.String {
+		// A broker that was of another cluster is refused until the process is restarted, so that one stays.
+		changed("terminal control", func(name string, v reflect.Value) {
+			if v.Kind() == reflect.String && name != "ClusterID" {
 				v.SetString(long)
 			}
 		}),
