@@ -58,7 +58,7 @@ func TestLiesOfABroker(t *testing.T) {
 				},
 			}}
 			v.begin()
-			for _, kind := range some(t, lies.Kafka()) {
+			for _, kind := range some(t, lies.Kafka(), 1) {
 				v.lieTo(kind, func(a proxy.Answer) bool { return a.Key == key })
 			}
 		})

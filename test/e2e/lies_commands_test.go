@@ -56,7 +56,7 @@ func TestLiesToCommands(t *testing.T) {
 		kmsg.ApiVersions, kmsg.Metadata, kmsg.Fetch, kmsg.ListOffsets, kmsg.DescribeConfigs, kmsg.FindCoordinator,
 		kmsg.JoinGroup, kmsg.SyncGroup, kmsg.OffsetFetch,
 	} {
-		for _, kind := range some(t, lies.Kafka()) {
+		for _, kind := range some(t, lies.Kafka(), 1) {
 			v.what = key.Name()
 			v.command(kind, func(a proxy.Answer) bool { return a.Key == key.Int16() }, commands)
 		}

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/lies"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit/oracle"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/process"
 )
 
@@ -78,10 +76,7 @@ func TestLiesOfAnEndpoint(t *testing.T) {
 func eachAnswer(t *testing.T, e *lies.Endpoint, launch func() *process.Process, settled func(*process.Process)) {
 	t.Helper()
 	trap := lies.StartEndpoint(t)
-	kinds := append(lies.HTTP(), lies.RedirectTo(trap.URL))
-	rng := rand.New(rand.NewPCG(oracle.Seed(t), 3))
-	rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-	for _, kind := range kinds[:soak(len(kinds), 2)] {
+	for _, kind := range some(t, append(lies.HTTP(), lies.RedirectTo(trap.URL)), 2) {
 		e.Answer(kind)
 		v := &victim{rig: &rig{T: t}, what: kind.Name}
 		p, began := launch(), time.Now()

@@ -146,8 +146,8 @@ func (v *victim) publish(p *process.Process) {
 }
 
 // some draws a few kinds of lies, by the seed; a soak takes them all.
-func some(t *testing.T, kinds []lies.Kind) []lies.Kind {
+func some[K any](t *testing.T, kinds []K, few int) []K {
 	rng := rand.New(rand.NewPCG(oracle.Seed(t), 3))
 	rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-	return kinds[:soak(len(kinds), 1)]
+	return kinds[:soak(len(kinds), few)]
 }

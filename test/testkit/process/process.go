@@ -243,12 +243,6 @@ type Usage struct {
 	RSS     int64         // bytes now; 0 after the end
 }
 
-// ForgetPeak has PeakRSS count from now on (clear_refs in proc(5)).
-func (p *Process) ForgetPeak() {
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.child.PID()), []byte("5"), 0)
-	p.peak.Store(0)
-}
-
 // Usage of the process so far.
 func (p *Process) Usage() Usage {
 	if s := p.child.State(); s != nil {
