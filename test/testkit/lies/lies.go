@@ -36,8 +36,8 @@ func (l *Liar) Lie(a proxy.Answer, send func([]byte) error) error {
 	return l.kind.tell(a, int(l.count.Add(1))-1, send)
 }
 
-// wrongNumbers are lengths beyond the frame, negative ones, and varints that are too large or do not end.
-var wrongNumbers = [][]byte{
+// WrongNumbers are lengths beyond the frame, negative ones, and varints that are too large or do not end.
+var WrongNumbers = [][]byte{
 	{0x7f, 0xff, 0xff, 0xff},
 	{0x80, 0, 0, 0},
 	{0xff, 0xff, 0xff, 0xfe},
@@ -45,6 +45,7 @@ var wrongNumbers = [][]byte{
 	{0x7f, 0xff},
 	{0, 0},
 	{0xff, 0xff, 0xff, 0xff, 0x0f},
+	{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
 	{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
 }
 
@@ -52,7 +53,7 @@ var wrongNumbers = [][]byte{
 func wrongNumber(frame []byte, head, n int) []byte {
 	frame = bytes.Clone(frame)
 	if places := len(frame) - head; places > 0 {
-		copy(frame[head+n%places:], wrongNumbers[(n+n/places)%len(wrongNumbers)])
+		copy(frame[head+n%places:], WrongNumbers[(n+n/places)%len(WrongNumbers)])
 	}
 	return frame
 }
@@ -88,6 +89,14 @@ func raw(at, less, head int) []Kind {
 		binary.BigEndian.PutUint32(frame[at:], n)
 		return frame
 	}
+	claims := func(name string, n uint32) Kind {
+		return Kind{name, func(a proxy.Answer, _ int, send func([]byte) error) error {
+			if err := send(size(a.Frame, n)); err != nil {
+				return err
+			}
+			return zeros(send)
+		}}
+	}
 	return []Kind{
 		{"a wrong number", func(a proxy.Answer, n int, send func([]byte) error) error {
 			return send(wrongNumber(a.Frame, head, n))
@@ -103,18 +112,8 @@ func raw(at, less, head int) []Kind {
 			return silence(a)
 		}},
 		{"silence", func(a proxy.Answer, _ int, _ func([]byte) error) error { return silence(a) }},
-		{"2 GiB", func(a proxy.Answer, _ int, send func([]byte) error) error {
-			if err := send(size(a.Frame, 1<<31-1)); err != nil {
-				return err
-			}
-			return zeros(send)
-		}},
-		{"almost a GiB", func(a proxy.Answer, _ int, send func([]byte) error) error {
-			if err := send(size(a.Frame, 1<<30-100)); err != nil {
-				return err
-			}
-			return zeros(send)
-		}},
+		claims("2 GiB", 1<<31-1),
+		claims("almost a GiB", 1<<30-100),
 		{"63 MiB", func(a proxy.Answer, _ int, send func([]byte) error) error {
 			n := 63 << 20
 			if err := send(size(a.Frame, uint32(n-less))); err != nil {
@@ -129,7 +128,7 @@ func raw(at, less, head int) []Kind {
 			return again(a.Frame, send)
 		}},
 		{"noise", func(_ proxy.Answer, n int, send func([]byte) error) error {
-			return again(wrongNumbers[n%len(wrongNumbers)], send)
+			return again(WrongNumbers[n%len(WrongNumbers)], send)
 		}},
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/lies"
 )
 
 // fill sets every field of a version to a random value.
@@ -85,19 +87,6 @@ func TestAnswers(t *testing.T) {
 	require.ErrorContains(t, err, "version 99 is not read")
 }
 
-// wrongNumbers are lengths beyond the frame, negative ones, and varints that are too large or do not end.
-var wrongNumbers = [][]byte{
-	{0x7f, 0xff, 0xff, 0xff},
-	{0x80, 0, 0, 0},
-	{0xff, 0xff, 0xff, 0xfe},
-	{0xff, 0xfe},
-	{0x7f, 0xff},
-	{0, 0},
-	{0xff, 0xff, 0xff, 0xff, 0x0f},
-	{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
-	{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
-}
-
 // TestHostileAnswers: an answer that is cut off, or has a number in it that is wrong, is refused or decoded, in memory
 // that its length pays for.
 //
@@ -114,7 +103,7 @@ func TestHostileAnswers(t *testing.T) {
 		}
 		memory := allocated(func() {
 			for at := 8; at < len(whole); at++ {
-				for _, wrong := range wrongNumbers {
+				for _, wrong := range lies.WrongNumbers {
 					frame := bytes.Clone(whole)
 					copy(frame[at:], wrong)
 					_, _ = answerOf(frame, key, version)
