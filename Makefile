@@ -245,7 +245,7 @@ cross: ## build the binary for the other platforms, and vet what is particular t
 # Test machinery that reached the production binary through some detour would show here, not in depguard. Nor may it
 # link a call of a method by a name that is known at run time, as templates make them: the linker then keeps every
 # exported method of every type, a sixth of the binary.
-FORBIDDEN_LINKS := github.com/twmb/franz-go|chromedp|fergusstrange/embedded-postgres|stretchr/testify|lib/pq|cdc-outbox/test
+FORBIDDEN_LINKS := github.com/twmb/franz-go/pkg/(kfake|kadm)|chromedp|fergusstrange/embedded-postgres|stretchr/testify|lib/pq|cdc-outbox/test
 links:
 	@found=$$($(GO) list -deps ./cmd/cdc-outbox | grep -E '$(FORBIDDEN_LINKS)' || true); \
 	if [ -n "$$found" ]; then echo "cmd/cdc-outbox must not link:"; echo "$$found"; exit 1; fi; \

@@ -20,35 +20,26 @@ type batch struct {
 // batchBytes is the size of values at which a batch gets no further record: more would not be faster.
 const batchBytes = 1 << 20
 
-// collect adds steps that have been read ahead to the first one, as long as they fit. It returns the step that does
-// not.
-func (p *partition) collect(step fetched, ahead <-chan fetched) (b batch, left *fetched) {
-	most := min(len(ahead)+1, p.c.opts.Batch)
-	b = batch{
+// collect adds steps that have been read ahead to the first one, as long as they fit.
+func (p *partition) collect(step fetched) batch {
+	most := min(len(p.ahead)+1, p.c.opts.Batch)
+	b := batch{
 		steps: make([]fetched, 0, most), records: make([]Message, 0, most), ids: make(map[string]bool, most),
 		next: p.next,
 	}
-	for p.add(&b, step) {
-		select {
-		case next, ok := <-ahead:
-			if !ok {
-				return b, nil
-			}
-			step = next
-		default:
-			return b, nil
-		}
+	if !p.add(&b, step) {
+		return b
 	}
-	return b, &step
+	for r := p.peek(); r != nil && p.add(&b, fetchedOf(r)); r = p.peek() {
+		p.ahead[0], p.ahead = nil, p.ahead[1:]
+	}
+	return b
 }
 
 // add adds a step to the batch. It returns false for one that ends the batch: a record that is looked at alone, or
 // after a gap, or that would make the batch too large, and a repeat, which the ledger or the memory of recent ids knows
 // after the batch.
 func (p *partition) add(b *batch, step fetched) bool {
-	if step.err != nil {
-		return false
-	}
 	if step.isEvent {
 		m, unnamed := p.c.read(step.record)
 		if unnamed != nil || step.record.Offset != b.next || len(b.records) == p.c.opts.Batch ||

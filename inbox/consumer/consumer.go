@@ -4,19 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 
-	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // Consumer is one member of a consumer group.
 type Consumer struct {
 	opts    Options
 	handle  BatchHandler
-	batches bool // otherwise handle gets one record a call
-	client  *kafka.Client
-	letters writer
+	batches bool     // otherwise handle gets one record a call
+	cluster *cluster // while Run runs
 	members members
 }
 
@@ -69,12 +67,12 @@ func (e *LostError) Error() string {
 func (c *Consumer) Run(ctx context.Context) error {
 	c.members.run(true)
 	defer c.members.run(false)
-	transport := &kafka.Transport{Dial: c.opts.Dial, TLS: c.opts.TLS, SASL: c.opts.SASL, MetadataTTL: topicsEvery}
-	defer transport.CloseIdleConnections()
-	c.client = &kafka.Client{Addr: kafka.TCP(c.opts.Brokers...), Transport: transport}
-	letters := newWriter(c.opts.Brokers, transport)
-	defer func() { _ = letters.Close() }()
-	c.letters = letters
+	cluster, err := c.opts.newCluster(ctx)
+	if err != nil {
+		return fmt.Errorf("consumer: %w", err)
+	}
+	defer cluster.close()
+	c.cluster = cluster
 	if err := c.checkDeadLetterTopics(ctx); err != nil {
 		return err
 	}
@@ -82,59 +80,18 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer end(nil)
 	var running sync.WaitGroup
 	running.Go(func() { c.countLetters(ctx) })
-	var failed error
-	for ctx.Err() == nil && failed == nil {
-		if topics := c.awaitTopics(ctx); topics != nil {
-			failed = c.join(ctx, topics, end)
+	for next := c.awaitTopics(ctx); next != nil; {
+		if next, err = c.join(ctx, *next, end); err != nil {
+			err = fmt.Errorf("consumer: %w", err)
 		}
 	}
 	end(nil)
 	running.Wait()
-	if failed != nil {
-		return failed
-	}
 	var lost *LostError
 	if errors.As(context.Cause(ctx), &lost) {
 		return lost
 	}
-	return nil
-}
-
-// join is a member of the group for these topics, until ctx ends or other topics can be read. An error of the
-// configuration is returned.
-func (c *Consumer) join(ctx context.Context, topics []string, end context.CancelCauseFunc) error {
-	var distributed assigned
-	l := &lines{open: map[net.Conn]bool{}}
-	group, err := kafka.NewConsumerGroup(c.opts.group(topics, &distributed, l))
-	if err != nil {
-		return fmt.Errorf("consumer: %w", err)
-	}
-	over, leave := context.WithCancel(ctx)
-	defer leave()
-	var running, leaving sync.WaitGroup
-	leaving.Go(func() {
-		<-over.Done()
-		l.end()
-		_ = group.Close() // ends the generation, waits for its partitions, and leaves the group
-	})
-	for over.Err() == nil {
-		gen, err := group.Next(over)
-		switch {
-		case over.Err() != nil:
-		case err != nil: // the group pauses automatically before it tries again
-			c.opts.Logger.Warn("joining the consumer group failed", "group", c.opts.Group, "error", err.Error())
-		default:
-			g := &generation{
-				c: c, gen: gen, topics: topics, assigned: distributed.take(), wake: make(chan struct{}, 1),
-				finished: map[string]map[int]int64{}, ids: &topicIDs{known: make(chan struct{})},
-			}
-			g.start(ctx, end, leave, &running)
-		}
-	}
-	running.Wait()
-	l.cut()
-	leaving.Wait()
-	return nil
+	return err
 }
 
 // checkDeadLetterTopics finds a missing topic before the first record needs it. If the broker does not answer, joining
@@ -144,14 +101,14 @@ func (c *Consumer) checkDeadLetterTopics(ctx context.Context) error {
 	for _, topic := range c.opts.Topics {
 		names = append(names, c.opts.DeadLetterTopic(topic))
 	}
-	answer, err := answered(ctx, c.client.Metadata, &kafka.MetadataRequest{Topics: names})
+	infos, err := c.cluster.topics(ctx, names)
 	if err != nil {
 		return nil //nolint:nilerr // joining the group reports that the broker does not answer
 	}
-	for _, topic := range answer.Topics {
-		if errors.Is(topic.Error, kafka.UnknownTopicOrPartition) {
+	for _, name := range names {
+		if errors.Is(infos[name].err, kerr.UnknownTopicOrPartition) {
 			return fmt.Errorf("consumer: the dead-letter topic %s does not exist; create it first: kafka-topics.sh "+
-				"--bootstrap-server BROKER:9092 --create --topic %[1]s", topic.Name)
+				"--bootstrap-server BROKER:9092 --create --topic %[1]s", name)
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/inbox/internal/failure"
@@ -68,12 +68,12 @@ type letter struct {
 
 // record returns the record for the dead-letter topic. It replaces the headers of an earlier dead letter. Its timestamp
 // is the letter's: Kafka deletes by timestamp, and the letter of an old event must not expire as it is written.
-func (l letter) record(group, topic string, now time.Time) kafka.Message {
+func (l letter) record(group, topic string, now time.Time) Message {
 	reason := strings.ToValidUTF8(l.reason, "\uFFFD")
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
 	}
-	var headers []kafka.Header
+	var headers []Header
 	for _, h := range [][2]string{
 		{HeaderReason, reason},
 		{HeaderClass, string(l.class)},
@@ -88,18 +88,18 @@ func (l letter) record(group, topic string, now time.Time) kafka.Message {
 		{HeaderWaitsFor, l.waitsFor},
 	} {
 		if h[1] != "" || h[0] == HeaderReason {
-			headers = append(headers, kafka.Header{Key: h[0], Value: []byte(h[1])})
+			headers = append(headers, Header{Key: h[0], Value: []byte(h[1])})
 		}
 	}
 	if l.ID != "" && first(l.Headers, "id", "ce_id") == "" {
-		headers = append(headers, kafka.Header{Key: HeaderEventID, Value: []byte(l.ID)})
+		headers = append(headers, Header{Key: HeaderEventID, Value: []byte(l.ID)})
 	}
 	for _, h := range l.Headers {
 		if !strings.HasPrefix(h.Key, headerPrefix) {
 			headers = append(headers, h)
 		}
 	}
-	return kafka.Message{Topic: topic, Key: l.Key, Value: l.Value, Headers: headers, Time: now}
+	return Message{Topic: topic, Partition: -1, Key: l.Key, Value: l.Value, Headers: headers, Time: now}
 }
 
 // bury writes the letter and repeats that for as long as it takes, because a record that is neither handled nor
@@ -112,7 +112,7 @@ func (p *partition) bury(work, over context.Context, l letter) bool {
 	record := l.record(o.Group, o.DeadLetterTopic(l.Topic), time.Now())
 	pauses := o.backOff()
 	for {
-		err := p.c.letters.WriteMessages(work, record)
+		err := p.c.cluster.write(work, record)
 		switch {
 		case err == nil:
 			o.Metrics.Dead(o.Group, l.Topic)
@@ -131,21 +131,15 @@ func (p *partition) bury(work, over context.Context, l letter) bool {
 	}
 }
 
-// tooLarge reports whether the broker or the writer refused the message for its size. It searches kafka-go's list of
-// errors, one per message, which errors.Is does not search.
+// tooLarge reports whether the broker or the client refused the message for its size.
 func tooLarge(err error) bool {
-	var list kafka.WriteErrors
-	if errors.As(err, &list) {
-		return slices.ContainsFunc(list, tooLarge)
-	}
-	var before kafka.MessageTooLargeError
-	return errors.Is(err, kafka.MessageSizeTooLarge) || errors.As(err, &before)
+	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge)
 }
 
 // cut leaves out a part of a letter that is too large: first the value, then the headers except the event's id, then
 // the key. The header HeaderCut names these parts: "value", "value,headers", "value,headers,key". cut returns false if
 // nothing remains to be left out.
-func cut(record *kafka.Message) bool {
+func cut(record *Message) bool {
 	const value, headers, key = "value", "value,headers", "value,headers,key"
 	was := ""
 	if last := len(record.Headers) - 1; last >= 0 && record.Headers[last].Key == HeaderCut {
@@ -157,29 +151,15 @@ func cut(record *kafka.Message) bool {
 		now, record.Value = value, nil
 	case value:
 		now = headers
-		record.Headers = slices.DeleteFunc(record.Headers, func(h kafka.Header) bool {
+		record.Headers = slices.DeleteFunc(record.Headers, func(h Header) bool {
 			return !strings.HasPrefix(h.Key, headerPrefix) && h.Key != "id" && h.Key != "ce_id"
 		})
 	case headers:
 		now, record.Key = key, nil
 	default:
-		record.Headers = append(record.Headers, kafka.Header{Key: HeaderCut, Value: []byte(was)})
+		record.Headers = append(record.Headers, Header{Key: HeaderCut, Value: []byte(was)})
 		return false
 	}
-	record.Headers = append(record.Headers, kafka.Header{Key: HeaderCut, Value: []byte(now)})
+	record.Headers = append(record.Headers, Header{Key: HeaderCut, Value: []byte(now)})
 	return true
-}
-
-// writer is a *kafka.Writer. Letters are written one at a time, so the writer cannot change their order. A letter that
-// is written twice can be recognized by its event's id.
-type writer interface {
-	WriteMessages(ctx context.Context, messages ...kafka.Message) error
-}
-
-func newWriter(brokers []string, transport kafka.RoundTripper) *kafka.Writer {
-	return &kafka.Writer{
-		Addr: kafka.TCP(brokers...), Transport: transport, Balancer: &kafka.Murmur2Balancer{},
-		RequiredAcks: kafka.RequireAll, // the zero value is none
-		BatchSize:    1, BatchBytes: 1 << 30, MaxAttempts: 3,
-	}
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/segmentio/kafka-go"
 )
 
 // holds has the keys that a partition holds, and their letters from the dead-letter topic. A key is held
@@ -66,7 +64,7 @@ func holdOf(m Message) string { return keyHash(m.Key) + " " + m.ID }
 
 // listedID is the id by which dead-letter knows a record's letter: the relay's id if the record has one, although
 // Options.ID may have taken another.
-func listedID(headers []kafka.Header, id string) string {
+func listedID(headers []Header, id string) string {
 	return cmp.Or(first(headers, "id"), first(headers, "ce_id"), id)
 }
 
@@ -77,7 +75,7 @@ func (h *holds) passes(m Message, limit int) bool {
 }
 
 // add takes a record of the dead-letter topic.
-func (h *holds) add(m kafka.Message) {
+func (h *holds) add(m Message) {
 	if what := first(m.Headers, markHeader); what != "" {
 		ends := what == markDismissed || what == markPublished && first(m.Headers, markHandled) != ""
 		if ends && first(m.Headers, markGroup) == h.group {

@@ -4,12 +4,11 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 )
 
-func heldLetter(offset int, id string, class Class, change ...kafka.Header) kafka.Message {
-	headers := []kafka.Header{
+func heldLetter(offset int, id string, class Class, change ...Header) Message {
+	headers := []Header{
 		{Key: HeaderGroup, Value: []byte("g")},
 		{Key: HeaderTopic, Value: []byte("t")},
 		{Key: HeaderPartition, Value: []byte("3")},
@@ -17,68 +16,68 @@ func heldLetter(offset int, id string, class Class, change ...kafka.Header) kafk
 		{Key: HeaderClass, Value: []byte(class)},
 		{Key: HeaderHold, Value: []byte("k " + id)},
 	}
-	return kafka.Message{Offset: int64(offset), Headers: append(change, headers...)} // the first of a name counts
+	return Message{Offset: int64(offset), Headers: append(change, headers...)} // the first of a name counts
 }
 
-func heldMark(offset int, mark, group, handled string) kafka.Message {
-	m := kafka.Message{Headers: []kafka.Header{
+func heldMark(offset int, mark, group, handled string) Message {
+	m := Message{Headers: []Header{
 		{Key: markHeader, Value: []byte(mark)},
 		{Key: markGroup, Value: []byte(group)},
 		{Key: markPosition, Value: []byte("t/3@" + strconv.Itoa(offset))},
 	}}
 	if handled != "" {
-		m.Headers = append(m.Headers, kafka.Header{Key: markHandled, Value: []byte(handled)})
+		m.Headers = append(m.Headers, Header{Key: markHandled, Value: []byte(handled)})
 	}
 	return m
 }
 
 func TestHolds(t *testing.T) {
 	for name, c := range map[string]struct {
-		records  []kafka.Message
+		records  []Message
 		first    string // id
 		released string
 		letters  int
 	}{
 		"none": {},
 		"a first letter and a waiting one": {
-			[]kafka.Message{heldLetter(1, "a", Refused), heldLetter(2, "b", Waiting)}, "a", "", 2,
+			[]Message{heldLetter(1, "a", Refused), heldLetter(2, "b", Waiting)}, "a", "", 2,
 		},
 		"published is still to come": {
-			[]kafka.Message{
+			[]Message{
 				heldLetter(1, "a", Refused), heldLetter(2, "b", Waiting), heldMark(1, markPublished, "g", ""),
 			}, "a", "", 2,
 		},
 		"handled": {
-			[]kafka.Message{
+			[]Message{
 				heldLetter(1, "a", Refused), heldLetter(2, "b", Waiting), heldMark(1, markPublished, "g", "true"),
 			}, "", "b", 1,
 		},
 		"dismissed": {
-			[]kafka.Message{
+			[]Message{
 				heldLetter(1, "a", Refused), heldLetter(2, "b", Waiting), heldMark(1, markDismissed, "g", ""),
 			}, "", "b", 1,
 		},
 		"dismissed by another group": {
-			[]kafka.Message{heldLetter(1, "a", Refused), heldMark(1, markDismissed, "h", "")}, "a", "", 1,
+			[]Message{heldLetter(1, "a", Refused), heldMark(1, markDismissed, "h", "")}, "a", "", 1,
 		},
 		"numbers are ordered as numbers": {
-			[]kafka.Message{heldLetter(10, "b", Waiting), heldLetter(9, "a", Waiting)}, "", "a", 2,
+			[]Message{heldLetter(10, "b", Waiting), heldLetter(9, "a", Waiting)}, "", "a", 2,
 		},
 		"a waiting one that has failed": {
-			[]kafka.Message{
+			[]Message{
 				heldLetter(2, "b", Waiting), heldLetter(3, "c", Waiting), heldLetter(2, "b", Exhausted),
 				heldLetter(2, "b", Waiting),
 			}, "b", "", 2,
 		},
 		"of another group": {
-			[]kafka.Message{heldLetter(1, "a", Refused, kafka.Header{Key: HeaderGroup, Value: []byte("h")})}, "", "", 0,
+			[]Message{heldLetter(1, "a", Refused, Header{Key: HeaderGroup, Value: []byte("h")})}, "", "", 0,
 		},
 		"of another partition": {
-			[]kafka.Message{heldLetter(1, "a", Refused, kafka.Header{Key: HeaderPartition, Value: []byte("4")})},
+			[]Message{heldLetter(1, "a", Refused, Header{Key: HeaderPartition, Value: []byte("4")})},
 			"", "", 0,
 		},
 		"of before": {
-			[]kafka.Message{heldLetter(1, "a", Refused, kafka.Header{Key: HeaderHold})}, "", "", 0,
+			[]Message{heldLetter(1, "a", Refused, Header{Key: HeaderHold})}, "", "", 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,16 +106,16 @@ func TestHolds(t *testing.T) {
 func TestDismissedRecords(t *testing.T) {
 	h := newHolds("g", "t", 3)
 	h.begin(5)
-	dismissal := func(offset int, at int64) kafka.Message {
+	dismissal := func(offset int, at int64) Message {
 		m := heldMark(offset, markDismissed, "g", "")
-		m.Offset, m.Headers = at, append(m.Headers, kafka.Header{Key: "id", Value: []byte("a")})
+		m.Offset, m.Headers = at, append(m.Headers, Header{Key: "id", Value: []byte("a")})
 		return m
 	}
 	h.add(dismissal(4, 100))
 	h.add(dismissal(5, 101))
 	h.add(dismissal(6, 102))
 	at := func(offset int64, id string) Message {
-		return Message{Message: kafka.Message{Offset: offset}, ID: id}
+		return Message{Offset: offset, ID: id}
 	}
 	require.False(t, h.isDismissed(at(4, "a")))
 	require.True(t, h.isDismissed(at(5, "a")))

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // holdEvery is how often the dead-letter topic is read while keys are held: an operator may have dismissed a letter.
@@ -37,7 +37,7 @@ func (p *partition) refresh(over context.Context) bool {
 	p.holds.begin(p.next)
 	again := false // the topic was created again
 	for strikes := 1; over.Err() == nil; strikes++ {
-		err := p.c.follow(over, p.c.opts.DeadLetterTopic(p.topic), p.holds, kafka.ReadUncommitted)
+		err := p.c.follow(over, p.c.opts.DeadLetterTopic(p.topic), p.holds, uncommitted)
 		switch {
 		case !errors.Is(err, errShorter):
 			strikes = 0
@@ -183,7 +183,7 @@ func (p *partition) reread(over context.Context, l *held) (Message, bool) {
 		if p.holds.origins[l.origin] != l {
 			return Message{}, false // expired
 		}
-		var record kafka.Message
+		var record Message
 		var found bool
 		var err error
 		if !l.gone {
@@ -231,12 +231,12 @@ func (p *partition) locate(over context.Context, l *held) bool {
 }
 
 // original is the record of a letter as it was in its topic.
-func (p *partition) original(record kafka.Message, l *held) kafka.Message {
+func (p *partition) original(record Message, l *held) Message {
 	ms, _ := strconv.ParseInt(first(record.Headers, HeaderTimestamp), 10, 64)
-	return kafka.Message{
+	return Message{
 		Topic: p.topic, Partition: p.id, Offset: l.offset, Key: record.Key, Value: record.Value,
 		Time: time.UnixMilli(ms),
-		Headers: slices.DeleteFunc(record.Headers, func(h kafka.Header) bool {
+		Headers: slices.DeleteFunc(record.Headers, func(h Header) bool {
 			return strings.HasPrefix(h.Key, headerPrefix)
 		}),
 	}
@@ -245,18 +245,23 @@ func (p *partition) original(record kafka.Message, l *held) kafka.Message {
 // recordAt reads one record.
 func (c *Consumer) recordAt(
 	ctx context.Context, topic string, partition int, offset int64,
-) (record kafka.Message, found bool, err error) {
-	f := fetcher{client: c.client, topic: topic, partition: partition, at: offset}
-	steps, err := f.fetch(ctx)
+) (record Message, found bool, err error) {
+	info, err := c.cluster.topic(ctx, topic)
+	if err != nil {
+		return record, false, err
+	}
+	records, next, err := c.cluster.fetch(ctx, topicPartition{topic, partition}, info.leaders[partition], offset)
 	switch {
-	case errors.Is(err, kafka.OffsetOutOfRange):
+	case errors.Is(err, kerr.OffsetOutOfRange):
 		return record, false, nil
 	case err != nil:
 		return record, false, err
-	case len(steps) == 0:
+	case next == offset:
 		return record, false, fmt.Errorf("no answer about offset %d yet", offset)
+	case len(records) == 0 || records[0].Offset != offset:
+		return record, false, nil
 	}
-	return steps[0].record, steps[0].isEvent && steps[0].record.Offset == offset, nil
+	return records[0], true, nil
 }
 
 // release writes, for as long as it takes, the mark of a letter that does not hold its key any more, in the letter's
@@ -287,19 +292,12 @@ func (p *partition) release(work, over context.Context, l *held) bool {
 
 // writeHandledMark writes the mark of a handled letter.
 func (c *Consumer) writeHandledMark(ctx context.Context, topic string, l *held) error {
-	header := func(name, value string) kafka.Header { return kafka.Header{Key: name, Value: []byte(value)} }
-	answer, err := answered(ctx, c.client.Produce, &kafka.ProduceRequest{
-		Topic: topic, Partition: l.at.partition, RequiredAcks: kafka.RequireAll,
-		Records: kafka.NewRecordReader(kafka.Record{
-			Time: time.Now(), Key: kafka.NewBytes([]byte(l.origin)), Value: kafka.NewBytes([]byte(markPublished)),
-			Headers: []kafka.Header{
-				header("id", l.listed), header(markPosition, l.origin), header(markGroup, c.opts.Group),
-				header(markHeader, markPublished), header(markAttempt, "handled"), header(markHandled, "true"),
-			},
-		}),
+	header := func(name, value string) Header { return Header{Key: name, Value: []byte(value)} }
+	return c.cluster.write(ctx, Message{
+		Topic: topic, Partition: l.at.partition, Time: time.Now(), Key: []byte(l.origin), Value: []byte(markPublished),
+		Headers: []Header{
+			header("id", l.listed), header(markPosition, l.origin), header(markGroup, c.opts.Group),
+			header(markHeader, markPublished), header(markAttempt, "handled"), header(markHandled, "true"),
+		},
 	})
-	if err != nil {
-		return err
-	}
-	return answer.Error
 }

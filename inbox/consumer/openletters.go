@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/segmentio/kafka-go"
 )
 
 // Headers of a mark: a record in which cdc-outbox dead-letter notes the state of a letter.
@@ -44,7 +42,7 @@ func newOpenLetters(group string) *openLetters {
 }
 
 // add takes a record of the dead-letter topic.
-func (l *openLetters) add(m kafka.Message) {
+func (l *openLetters) add(m Message) {
 	if mark := first(m.Headers, markHeader); mark != "" {
 		if at := first(m.Headers, markPosition); first(m.Headers, markGroup) == l.group &&
 			(mark == markPublished || mark == markDismissed) {
@@ -65,7 +63,7 @@ func (l *openLetters) add(m kafka.Message) {
 }
 
 // before reports whether the record is known to be later than the one at the place.
-func (p place) before(m kafka.Message) bool { return p.partition == m.Partition && p.offset < m.Offset }
+func (p place) before(m Message) bool { return p.partition == m.Partition && p.offset < m.Offset }
 
 // expire forgets the letters and the marks that retention has deleted from the topic.
 func (l *openLetters) expire(partition int, start int64) {
@@ -97,10 +95,10 @@ func (c *Consumer) countLetters(ctx context.Context) {
 	for ctx.Err() == nil {
 		counts := map[string]int{}
 		for _, topic := range slices.Sorted(maps.Keys(known)) {
-			err := c.follow(ctx, topic, known[topic], kafka.ReadCommitted)
+			err := c.follow(ctx, topic, known[topic], committed)
 			if errors.Is(err, errShorter) && short[topic] {
 				known[topic] = newOpenLetters(c.opts.Group)
-				err = c.follow(ctx, topic, known[topic], kafka.ReadCommitted)
+				err = c.follow(ctx, topic, known[topic], committed)
 			}
 			short[topic] = errors.Is(err, errShorter)
 			for source, n := range known[topic].counts() {
@@ -122,7 +120,7 @@ func (l *openLetters) offsets() map[int]int64 { return l.next }
 
 // follower takes the records of a dead-letter topic.
 type follower interface {
-	add(m kafka.Message)
+	add(m Message)
 	expire(partition int, start int64) // retention has deleted the records before start
 	offsets() map[int]int64            // next offsets, by partition
 }
@@ -131,65 +129,49 @@ type follower interface {
 // leader does not know yet how far it is committed.
 var errShorter = errors.New("the topic ends before what was read of it")
 
-// follow reads the dead-letter topic to its present end. With kafka.ReadUncommitted that is the end of all records, and
+// follow reads the dead-letter topic to its present end. With uncommitted that is the end of all records, and
 // it waits for transactions that are open before.
-func (c *Consumer) follow(ctx context.Context, topic string, known follower, end kafka.IsolationLevel) error {
+func (c *Consumer) follow(ctx context.Context, topic string, known follower, end isolation) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	partitions, err := c.partitionsOf(ctx, topic)
+	info, err := c.cluster.topic(ctx, topic)
 	if err != nil {
 		return err
 	}
-	var ask []kafka.OffsetRequest
-	for _, id := range partitions {
-		ask = append(ask, kafka.FirstOffsetOf(id), kafka.LastOffsetOf(id))
-	}
-	ends, err := answered(ctx, c.client.ListOffsets, &kafka.ListOffsetsRequest{
-		Topics: map[string][]kafka.OffsetRequest{topic: ask}, IsolationLevel: end,
-	})
+	partitions := partitionsOf(topic, info.partitions())
+	firsts, err := c.cluster.offsets(ctx, partitions, atFirst, end)
 	if err != nil {
 		return err
 	}
-	for _, p := range ends.Topics[topic] {
-		if p.Error != nil {
-			return p.Error
+	ends, err := c.cluster.offsets(ctx, partitions, atEnd, end)
+	if err != nil {
+		return err
+	}
+	for _, p := range partitions {
+		if known.offsets()[p.id] > ends[p] {
+			return fmt.Errorf("partition %d: %w", p.id, errShorter)
 		}
-		if known.offsets()[p.Partition] > p.LastOffset {
-			return fmt.Errorf("partition %d: %w", p.Partition, errShorter)
-		}
-		known.expire(p.Partition, p.FirstOffset)
-		f := fetcher{client: c.client, topic: topic, partition: p.Partition}
-		f.at = max(known.offsets()[p.Partition], p.FirstOffset)
-		for f.at < p.LastOffset {
-			steps, err := f.fetch(ctx)
-			if err != nil {
-				return fmt.Errorf("partition %d: %w", p.Partition, err)
+		known.expire(p.id, firsts[p])
+		for at := max(known.offsets()[p.id], firsts[p]); at < ends[p]; {
+			var records []Message
+			if records, at, err = c.cluster.fetch(ctx, p, info.leaders[p.id], at); err != nil {
+				return fmt.Errorf("partition %d: %w", p.id, err)
 			}
-			for _, step := range steps {
-				if f.at = step.next; step.isEvent {
-					known.add(step.record)
-				}
+			for _, m := range records {
+				known.add(m)
 			}
-			known.offsets()[p.Partition] = f.at
+			if known.offsets()[p.id] = at; len(records) == 0 && at < ends[p] {
+				sleep(ctx, 100*time.Millisecond) // an open transaction
+			}
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
-// partitionsOf lists the topic's partitions. That a broker does not know the topic at the moment is an error, and not a
-// topic without partitions.
-func (c *Consumer) partitionsOf(ctx context.Context, topic string) (ids []int, err error) {
-	about, err := answered(ctx, c.client.Metadata, &kafka.MetadataRequest{Topics: []string{topic}})
-	if err != nil {
-		return nil, err
+func partitionsOf(topic string, ids []int) []topicPartition {
+	of := make([]topicPartition, len(ids))
+	for i, id := range ids {
+		of[i] = topicPartition{topic, id}
 	}
-	for _, t := range about.Topics {
-		if t.Error != nil {
-			return nil, fmt.Errorf("topic %s: %w", t.Name, t.Error)
-		}
-		for _, p := range t.Partitions {
-			ids = append(ids, p.ID)
-		}
-	}
-	return ids, nil
+	return of
 }

@@ -9,11 +9,8 @@ import (
 	"net"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/sasl"
-
 	"github.com/cdc-outbox/cdc-outbox/inbox"
+	"github.com/cenkalti/backoff/v5"
 )
 
 // Options of a Consumer.
@@ -22,7 +19,7 @@ type Options struct {
 	Group   string   // the consumer group. Required.
 	Topics  []string // Required.
 	TLS     *tls.Config
-	SASL    sasl.Mechanism
+	Login   Login // default: none
 	// Dial opens the connections to brokers, before TLS and SASL. Default: TCP with a limit of 10 s.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -82,7 +79,8 @@ type Options struct {
 	// be looked at alone is not in a batch: one without an id, and with HoldKeys one whose key is held. The batch has
 	// one Budget; choose a number that it suffices for. Default: 200.
 	Batch int
-	// Queue is the number of records per partition that are read ahead. Default: 100, or twice Batch if that is more.
+	// Queue is the number of records per partition at which no more of them are asked for. What a broker sends at once,
+	// up to 1 MiB, may be more. Default: 100, or twice Batch if that is more.
 	Queue int
 	// Start is called before each attempt. It returns the context for the attempt, for example with a span joined to
 	// the record's traceparent header, and a function that is called with the result of the attempt. Of a batch it is
@@ -99,7 +97,6 @@ type Options struct {
 const (
 	rebalanceTimeout = 30 * time.Second
 	heartbeat        = 2 * time.Second
-	fetchWait        = 500 * time.Millisecond // how long the broker waits for a first record
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -156,31 +153,4 @@ func (o Options) backOff() backoff.ExponentialBackOff {
 	}
 	b.Reset()
 	return b
-}
-
-func (o Options) dialer() *kafka.Dialer {
-	return &kafka.Dialer{
-		Timeout: 10 * time.Second, DualStack: true, TLS: o.TLS, SASLMechanism: o.SASL, DialFunc: o.Dial,
-	}
-}
-
-func (o Options) group(topics []string, distributed *assigned, l *lines) kafka.ConsumerGroupConfig {
-	start := kafka.FirstOffset
-	if o.FromEnd {
-		start = kafka.LastOffset
-	}
-	dialer := o.dialer()
-	dialer.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		return l.dial(ctx, network, address, o.Dial)
-	}
-	return kafka.ConsumerGroupConfig{
-		ID: o.Group, Brokers: o.Brokers, Dialer: dialer, Topics: topics, StartOffset: start,
-		// kafka-go sends no heartbeats after the end of a generation. The session must outlive the drain, otherwise the
-		// broker refuses the last commit.
-		HeartbeatInterval: heartbeat, SessionTimeout: o.Drain + 5*heartbeat, RebalanceTimeout: rebalanceTimeout,
-		JoinGroupBackoff: time.Second,
-		GroupBalancers: []kafka.GroupBalancer{
-			balancer{kafka.RangeGroupBalancer{}, distributed}, balancer{kafka.RoundRobinGroupBalancer{}, distributed},
-		},
-	}
 }

@@ -5,22 +5,34 @@ import (
 	"errors"
 	"time"
 
-	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // partition reads one partition while it is assigned.
 type partition struct {
-	c       *Consumer
-	topic   string
-	id      int
-	next    int64 // offset; negative (kafka.FirstOffset, LastOffset) if nothing was committed yet
+	c *Consumer
+	topicPartition
+	next    int64 // offset; negative if nothing was committed yet
+	open    func(tp topicPartition, at int64) *feed
+	feed    *feed
+	ahead   []*kgo.Record // taken from the feed
+	bound   error         // after ahead
 	recent  *recent
 	holds   *holds // nil without Options.HoldKeys
 	breaker breaker
-	finish  func(topic string, partition int, next int64)
-	commit  func(topic string, partition int, next int64) error
+	finish  func(tp topicPartition, next int64)
+	commit  func(ctx context.Context, tp topicPartition, next int64) error
 	*progress
-	ids *topicIDs
+	from *beginning
+	of   topicID // of the topic
+}
+
+// fetched is a record, or an offset without a record to handle.
+type fetched struct {
+	record  Message
+	isEvent bool
+	next    int64 // the offset after it
 }
 
 // maxStrikes is how often in a row, a second apart, a broker must answer that the next offset is after the end of the
@@ -31,106 +43,116 @@ const maxStrikes = 10
 func (p *partition) consume(ctx, over context.Context) error {
 	work, release := drained(ctx, over, p.c.opts.Drain)
 	defer release()
-	if !p.loadHeldKeys(work, over) {
+	if !p.begin(over) || !p.loadHeldKeys(work, over) {
 		return nil
 	}
-	if !p.beginAgain(over) {
-		return nil
-	}
-	switch {
-	case p.next >= 0:
-		if err := p.check(over); err != nil {
-			return err
-		}
-	case p.next == kafka.LastOffset:
-		p.commitFrom(over, p.lastStableOffset, "the end of the partition")
-	}
-	for strikes := 1; ; strikes++ {
-		from := p.next
-		err := p.read(work, over)
-		if p.next != from {
-			strikes = 1
-		}
-		if !errors.Is(err, kafka.OffsetOutOfRange) {
-			return err
-		}
+	for strikes := 1; over.Err() == nil; strikes++ {
 		if p.next >= 0 { // retention may have overtaken the group
 			if err := p.check(over); err != nil {
 				return err
 			}
 		}
-		if strikes == maxStrikes {
+		from := p.next
+		err := p.read(work, over)
+		if p.next != from {
+			strikes = 1
+		}
+		var loss *kgo.ErrDataLoss
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &loss), errors.Is(err, kerr.OffsetOutOfRange) && strikes == maxStrikes:
 			return &LostError{Topic: p.topic, Partition: p.id, Next: p.next, First: -1}
+		case errors.As(err, new(*LostError)):
+			return err
+		case !errors.Is(err, kerr.OffsetOutOfRange):
+			p.c.opts.Logger.Error("a partition cannot be read on, and waits",
+				"topic", p.topic, "partition", p.id, "offset", p.next, "error", err.Error())
+			strikes = 0
 		}
 		sleep(over, time.Second)
 	}
+	return nil
 }
 
-// read handles records until over ends or the broker answers OffsetOutOfRange.
+// read handles records until over ends, or nothing can be read after them.
 func (p *partition) read(work, over context.Context) error {
-	reading, stop := context.WithCancel(over)
-	steps := make(chan fetched, p.c.opts.Queue)
-	f := fetcher{client: p.c.client, topic: p.topic, partition: p.id, at: p.next}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		f.run(reading, steps)
-	}()
-	defer func() {
-		stop()
-		<-ended
-	}()
+	p.feed = p.open(p.topicPartition, p.next)
+	p.ahead, p.bound = nil, nil
+	defer p.feed.close()
 	var look <-chan time.Time
 	if p.holds != nil {
 		ticker := time.NewTicker(holdEvery)
 		defer ticker.Stop()
 		look = ticker.C
 	}
-	for {
-		var step fetched
-		select {
-		case <-look:
-			if len(p.holds.keys) > 0 && (!p.refresh(over) || !p.resume(work, over)) {
-				return nil
+	for over.Err() == nil {
+		r := p.peek()
+		switch {
+		case r == nil && p.bound != nil:
+			return p.bound
+		case r == nil:
+			select {
+			case <-p.feed.ready:
+			case <-look:
+				p.lookAtLetters(work, over)
+			case <-over.Done():
 			}
 			continue
-		case next, ok := <-steps:
-			if !ok {
-				return nil
-			}
-			step = next
 		}
-		for left := &step; left != nil; {
-			var err error
-			if left, err = p.advance(work, over, *left, steps); err != nil || over.Err() != nil {
-				return err
-			}
+		if err := p.advance(work, over, p.take(r)); err != nil {
+			return err
 		}
+		select {
+		case <-look:
+			p.lookAtLetters(work, over)
+		default:
+		}
+	}
+	return nil
+}
+
+// lookAtLetters handles what does not wait any more.
+func (p *partition) lookAtLetters(work, over context.Context) {
+	if len(p.holds.keys) > 0 && p.refresh(over) {
+		p.resume(work, over)
 	}
 }
 
-// advance handles a step, and with it steps that can be handled in a batch. It returns a step after them that cannot.
-func (p *partition) advance(
-	work, over context.Context, step fetched, ahead <-chan fetched,
-) (left *fetched, err error) {
-	if over.Err() != nil {
-		return nil, nil //nolint:nilerr // that the generation is over is not an error
+// take removes the record that peek returned.
+func (p *partition) take(r *kgo.Record) fetched {
+	p.ahead[0], p.ahead = nil, p.ahead[1:]
+	return fetchedOf(r)
+}
+
+func fetchedOf(r *kgo.Record) fetched {
+	if r.Attrs.IsControl() {
+		return fetched{next: r.Offset + 1}
 	}
-	switch {
-	case errors.Is(step.err, kafka.OffsetOutOfRange):
-		return nil, step.err
-	case step.err != nil:
-		p.c.opts.Logger.Warn("reading failed",
-			"topic", p.topic, "partition", p.id, "error", step.err.Error())
-		return nil, nil //nolint:nilerr // the fetcher tries again
-	case !p.c.batches || p.next < 0:
-		return nil, p.handleStep(work, over, step)
+	return fetched{record: messageOf(r), isEvent: true, next: r.Offset + 1}
+}
+
+// peek returns the next record that has been read, nil if there is none.
+func (p *partition) peek() *kgo.Record {
+	if len(p.ahead) == 0 && p.bound == nil {
+		p.ahead, p.bound = p.feed.take()
 	}
-	b, left := p.collect(step, ahead)
+	if len(p.ahead) == 0 {
+		return nil
+	}
+	return p.ahead[0]
+}
+
+// advance handles a step, and with it steps that can be handled in a batch.
+func (p *partition) advance(work, over context.Context, step fetched) error {
+	if !p.c.batches || p.next < 0 {
+		return p.handleStep(work, over, step)
+	}
+	b := p.collect(step)
 	if len(b.steps) == 0 {
-		return nil, p.handleStep(work, over, step)
+		return p.handleStep(work, over, step)
 	}
-	return left, p.handleBatch(work, over, b)
+	return p.handleBatch(work, over, b)
 }
 
 // handleStep handles one step. A generation that ends meanwhile leaves the record to the next owner.
@@ -160,7 +182,7 @@ func (p *partition) handleStep(work, over context.Context, step fetched) error {
 // passed notes that the records before next are done.
 func (p *partition) passed(next int64, records ...Message) {
 	p.next = next
-	p.finish(p.topic, p.id, next)
+	p.finish(p.topicPartition, next)
 	p.done(next, records...)
 }
 
@@ -170,7 +192,7 @@ func (p *partition) commitFrom(over context.Context, from func(context.Context) 
 	for over.Err() == nil {
 		at, err := from(over)
 		if err == nil {
-			if err = p.commit(p.topic, p.id, at); err == nil {
+			if err = p.commit(over, p.topicPartition, at); err == nil {
 				p.next = at
 				p.settled(at)
 				return
@@ -185,22 +207,12 @@ func (p *partition) commitFrom(over context.Context, from func(context.Context) 
 }
 
 func (p *partition) firstOffset(over context.Context) (int64, error) {
-	return firstOffset(over, p.c.client, p.topic, p.id)
+	return p.c.cluster.offset(over, p.topicPartition, atFirst, committed)
 }
 
 // lastStableOffset returns the offset after the last record that a reader of committed records may get.
 func (p *partition) lastStableOffset(over context.Context) (int64, error) {
-	answer, err := answered(over, p.c.client.ListOffsets, &kafka.ListOffsetsRequest{
-		Topics:         map[string][]kafka.OffsetRequest{p.topic: {kafka.LastOffsetOf(p.id)}},
-		IsolationLevel: kafka.ReadCommitted,
-	})
-	if err != nil {
-		return 0, err
-	}
-	for _, offsets := range answer.Topics[p.topic] {
-		return offsets.LastOffset, offsets.Error
-	}
-	return 0, errors.New("the broker's answer does not name the partition")
+	return p.c.cluster.offset(over, p.topicPartition, atEnd, committed)
 }
 
 // check compares the next offset with the first existing offset. It repeats until the broker answers or the generation

@@ -2,11 +2,9 @@ package consumer
 
 import (
 	"context"
-	"errors"
+	"maps"
 	"slices"
 	"time"
-
-	"github.com/segmentio/kafka-go"
 )
 
 // awaitOlder waits until the group has handled the records that the topic's older partitions hold now: the partitions
@@ -16,7 +14,7 @@ import (
 // of this partition, are after every earlier event of its key. No two partitions wait for each other: of two partitions
 // without an offset, only the partition with the higher number waits.
 func (p *partition) awaitOlder(over context.Context) {
-	var ends map[int]int64
+	var ends map[topicPartition]int64
 	for said := false; over.Err() == nil; {
 		committed, err := p.committedOthers(over)
 		if err == nil && ends == nil {
@@ -43,7 +41,7 @@ func (p *partition) awaitOlder(over context.Context) {
 const growPause = 500 * time.Millisecond
 
 // passed reports whether the group has reached the ends.
-func passed(committed, ends map[int]int64) bool {
+func passed(committed, ends map[topicPartition]int64) bool {
 	for partition, end := range ends {
 		if committed[partition] < end {
 			return false
@@ -53,76 +51,33 @@ func passed(committed, ends map[int]int64) bool {
 }
 
 // committedOthers returns the group's offsets in the older partitions, -1 if it has none.
-func (p *partition) committedOthers(over context.Context) (map[int]int64, error) {
-	others, err := p.c.partitionsOf(over, p.topic)
+func (p *partition) committedOthers(over context.Context) (map[topicPartition]int64, error) {
+	info, err := p.c.cluster.topic(over, p.topic)
 	if err != nil {
 		return nil, err
 	}
-	others = slices.DeleteFunc(others, func(id int) bool { return id == p.id })
-	committed := map[int]int64{}
-	if len(others) == 0 {
-		return committed, nil
-	}
-	answer, err := p.c.committed(over, map[string][]int{p.topic: others})
+	others := partitionsOf(p.topic, slices.DeleteFunc(info.partitions(), func(id int) bool { return id == p.id }))
+	found, err := p.c.cluster.stored(over, p.c.opts.Group, others)
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range answer[p.topic] {
-		if o.CommittedOffset >= 0 || o.Partition < p.id {
-			committed[o.Partition] = o.CommittedOffset
+	committed := map[topicPartition]int64{}
+	for tp, s := range found {
+		if s.next >= 0 || tp.id < p.id {
+			committed[tp] = s.next
 		}
 	}
 	return committed, nil
 }
 
-// committed returns what the group has committed in the partitions.
-func (c *Consumer) committed(
-	ctx context.Context, of map[string][]int,
-) (map[string][]kafka.OffsetFetchPartition, error) {
-	answer, err := answered(ctx, c.client.OffsetFetch, &kafka.OffsetFetchRequest{GroupID: c.opts.Group, Topics: of})
-	if err == nil {
-		err = answer.Error
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, partitions := range answer.Topics {
-		for _, o := range partitions {
-			if o.Error != nil {
-				return nil, o.Error
-			}
-		}
-	}
-	return answer.Topics, nil
-}
-
 // ends returns the ends of the partitions that hold anything.
-func (p *partition) ends(over context.Context, of map[int]int64) (map[int]int64, error) {
-	ends := map[int]int64{}
-	if len(of) == 0 {
-		return ends, nil
-	}
-	var ask []kafka.OffsetRequest
-	seen := 0
-	for partition := range of {
-		ask = append(ask, kafka.FirstOffsetOf(partition), kafka.LastOffsetOf(partition))
-	}
-	answer, err := answered(over, p.c.client.ListOffsets, &kafka.ListOffsetsRequest{
-		Topics: map[string][]kafka.OffsetRequest{p.topic: ask}, IsolationLevel: kafka.ReadCommitted,
-	})
+func (p *partition) ends(over context.Context, of map[topicPartition]int64) (map[topicPartition]int64, error) {
+	partitions := slices.Collect(maps.Keys(of))
+	firsts, err := p.c.cluster.offsets(over, partitions, atFirst, committed)
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range answer.Topics[p.topic] {
-		if o.Error != nil {
-			return nil, o.Error
-		}
-		if seen++; o.LastOffset > o.FirstOffset {
-			ends[o.Partition] = o.LastOffset
-		}
-	}
-	if seen != len(of) {
-		return nil, errors.New("the broker's answer does not name every partition")
-	}
-	return ends, nil
+	ends, err := p.c.cluster.offsets(over, partitions, atEnd, committed)
+	maps.DeleteFunc(ends, func(tp topicPartition, end int64) bool { return end <= firsts[tp] })
+	return ends, err
 }

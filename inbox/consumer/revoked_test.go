@@ -36,7 +36,7 @@ func TestAFailureAfterTheRevocationIsNotJudged(t *testing.T) {
 					},
 					handle: func(context.Context, []Message) error { revoke(); return failure },
 				}
-				p := &partition{c: c, topic: "t", progress: &progress{}}
+				p := &partition{c: c, topicPartition: topicPartition{topic: "t"}, progress: &progress{}}
 				began := time.Now()
 				attempts, err := p.try(t.Context(), over, Message{ID: "e-1"})
 				require.Equal(t, errOver, err)

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 )
 
@@ -54,7 +52,7 @@ type members struct {
 	generation int32
 	since      time.Time
 	partitions []*progress
-	last       []*progress       // of the generation before
+	last       []*progress       // before the latest change
 	missing    map[string]string // why topics cannot be read
 	young      map[string]bool   // topics that were made while the consumer ran
 }
@@ -176,13 +174,20 @@ func (m *members) join(generation int32, partitions []*progress) {
 	m.generation, m.since, m.partitions = generation, time.Now(), partitions
 }
 
-// leave notes that the generation is over, unless there is a later one.
-func (m *members) leave(generation int32) {
+// keep notes the partitions that the member has still. Without one it may be a member no more.
+func (m *members) keep(partitions []*progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.generation == generation {
-		m.generation, m.since, m.partitions, m.last = -1, time.Now(), nil, m.partitions
+	if m.partitions, m.last = partitions, m.partitions; len(partitions) == 0 && len(m.last) > 0 {
+		m.generation, m.since = -1, time.Now()
 	}
+}
+
+// assigned returns the partitions of the member.
+func (m *members) assigned() []*progress {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.partitions)
 }
 
 // continues takes over the time of the partition's last progress.
@@ -280,7 +285,7 @@ func (p *progress) looked(first, end int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.status
-	if s.Next == kafka.FirstOffset {
+	if s.Next == atFirst {
 		s.Next = first
 	}
 	s.Lag = max(end-max(s.Next, first), 0)

@@ -3,10 +3,7 @@ package consumer
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
 	"time"
-
-	"github.com/segmentio/kafka-go"
 )
 
 // topicID identifies a topic for as long as it exists: a topic that is deleted and made again under its name has
@@ -33,119 +30,53 @@ func parseStored(metadata string) (id topicID) {
 	return id
 }
 
-// topicIDs are the topics of a generation as they are, and as they were when the group stored its offsets.
-type topicIDs struct {
-	known  chan struct{} // closed once the rest is read; it does not change any more
-	now    map[string]topicID
-	stored map[string]map[int]topicID // by topic and partition
+// beginning is where the group begins in partitions that were assigned together.
+type beginning struct {
+	known  chan struct{} // closed once stored is; it does not change any more
+	stored map[topicPartition]stored
 }
 
-// readIDs reads them before the first record, and waits for the generation's end: that of this function would be that.
-func (g *generation) readIDs(over context.Context) {
+// ask asks for it, for as long as it takes.
+func (b *beginning) ask(over context.Context, c *Consumer, of []topicPartition) {
 	for over.Err() == nil {
-		now, stored, err := g.lookUpIDs(over)
+		found, err := c.cluster.stored(over, c.opts.Group, of)
 		if err == nil {
-			g.ids.now, g.ids.stored = now, stored
-			close(g.ids.known)
-			<-over.Done()
+			b.stored = found
+			close(b.known)
 			return
 		}
 		if over.Err() == nil {
-			g.c.opts.Logger.Warn("asking for the ids of topics and for the group's offsets failed",
-				"group", g.c.opts.Group, "error", err.Error())
+			c.opts.Logger.Warn("asking for the group's offsets failed", "group", c.opts.Group, "error", err.Error())
 		}
 		sleep(over, time.Second)
 	}
 }
 
-func (g *generation) lookUpIDs(over context.Context) (map[string]topicID, map[string]map[int]topicID, error) {
-	ask, stored := map[string][]int{}, map[string]map[int]topicID{}
-	for topic, assignments := range g.gen.Assignments {
-		stored[topic] = map[int]topicID{}
-		for _, a := range assignments {
-			ask[topic] = append(ask[topic], a.ID)
-		}
-	}
-	if len(ask) == 0 {
-		return nil, nil, nil
-	}
-	ctx, cancel := context.WithTimeout(over, idLimit)
-	defer cancel()
-	now, err := g.c.topicIDs(ctx, g.topics)
-	if err != nil {
-		return nil, nil, err
-	}
-	committed, err := g.c.committed(ctx, ask)
-	if err != nil {
-		return nil, nil, err
-	}
-	for topic, partitions := range committed {
-		for _, o := range partitions {
-			if stored[topic] != nil {
-				stored[topic][o.Partition] = parseStored(o.Metadata)
-			}
-		}
-	}
-	return now, stored, nil
-}
-
-const idLimit = 10 * time.Second
-
-// topicIDs asks for the ids of topics. It has none for topics that do not exist or whose brokers do not know ids.
-func (c *Consumer) topicIDs(ctx context.Context, names []string) (map[string]topicID, error) {
-	answer, err := c.client.Transport.RoundTrip(ctx, c.client.Addr, &idRequest{names: names})
-	if err != nil {
-		return nil, err
-	}
-	ids, ok := answer.(*idResponse)
-	if !ok {
-		return nil, fmt.Errorf("an answer of type %T", answer)
-	}
-	return ids.ids, nil
-}
-
-// renewed names a topic that was made again since the generation began, empty for none.
-func (g *generation) renewed(over context.Context) string {
-	select {
-	case <-g.ids.known:
-	default:
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(over, idLimit)
-	defer cancel()
-	ids, err := g.c.topicIDs(ctx, g.topics)
-	if err != nil {
-		return "" // the heartbeats end the generation if the broker does not come back
-	}
-	for topic, id := range ids {
-		if was := g.ids.now[topic]; was != (topicID{}) && id != was {
-			g.c.members.made(topic)
-			return topic
-		}
-	}
-	return ""
-}
-
-// beginAgain has a partition begin at its first record if its topic was made again, since the group's offset belongs to
-// the former topic, or made while the consumer ran. It reports false if the generation ended before.
-func (p *partition) beginAgain(over context.Context) bool {
+// begin finds the offset to begin with: the group's, unless the topic was made again since the group stored it, since
+// then it belongs to the former topic. It reports false if the assignment ended before.
+func (p *partition) begin(over context.Context) bool {
 	select {
 	case <-over.Done():
 		return false
-	case <-p.ids.known:
+	case <-p.from.known:
 	}
-	was, now := p.ids.stored[p.topic][p.id], p.ids.now[p.topic]
-	switch other := was != (topicID{}) && now != (topicID{}) && was != now; {
-	case p.next >= 0 && other:
+	was := p.from.stored[p.topicPartition]
+	again := was.id != (topicID{}) && p.of != (topicID{}) && was.id != p.of
+	switch fromEnd := p.c.opts.FromEnd; {
+	case was.next >= 0 && again:
 		p.c.opts.Logger.Warn("the topic was deleted and made again; its partition is read from the beginning, and "+
 			"what was not read of the former topic is lost",
-			"group", p.c.opts.Group, "topic", p.topic, "partition", p.id, "offset", p.next)
-	case p.next == kafka.LastOffset && p.c.members.isYoung(p.topic):
+			"group", p.c.opts.Group, "topic", p.topic, "partition", p.id, "offset", was.next)
+		p.commitFrom(over, p.firstOffset, "the beginning of the topic")
+	case was.next >= 0:
+		p.next = was.next
+		p.settled(p.next)
+	case fromEnd && p.c.members.isYoung(p.topic):
 		p.c.opts.Logger.Info("the topic is younger than the consumer; its partition is read from the beginning",
 			"group", p.c.opts.Group, "topic", p.topic, "partition", p.id)
-	default:
-		return true
+		p.commitFrom(over, p.firstOffset, "the beginning of the topic")
+	case fromEnd:
+		p.commitFrom(over, p.lastStableOffset, "the end of the partition")
 	}
-	p.commitFrom(over, p.firstOffset, "the beginning of the topic")
 	return over.Err() == nil
 }

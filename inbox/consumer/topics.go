@@ -7,48 +7,51 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// topicsEvery is how often the topics are looked at, and how long the transport may answer from its memory.
+// topicsEvery is how often the topics are looked at.
 const topicsEvery = 3 * time.Second
 
 // absent is why a topic that does not exist cannot be read.
 const absent = "it does not exist"
 
-// topics are the partitions of the topics that exist, as far as one answer of a broker knows.
+// topics are the topics that exist, as far as one answer of a broker knows.
 type topics struct {
+	names      []string // that can be read, sorted
 	partitions map[string]int
+	ids        map[string]topicID
 	missing    map[string]string // why a topic cannot be read
 	unclear    map[string]bool   // the answer has another error for the topic
 }
 
 func (t topics) same(as topics) bool {
-	return maps.Equal(t.partitions, as.partitions) && maps.Equal(t.missing, as.missing) &&
-		maps.Equal(t.unclear, as.unclear)
+	return maps.Equal(t.partitions, as.partitions) && maps.Equal(t.ids, as.ids) &&
+		maps.Equal(t.missing, as.missing) && maps.Equal(t.unclear, as.unclear)
 }
 
-// lookUp asks for the topics of the options, and for others.
-func (c *Consumer) lookUp(ctx context.Context, others []string) (t topics, err error) {
-	names := slices.Concat(c.opts.Topics, others)
-	answer, err := answered(ctx, c.client.Metadata, &kafka.MetadataRequest{Topics: names})
+// lookUp asks for the topics of the options.
+func (c *Consumer) lookUp(ctx context.Context) (t topics, err error) {
+	infos, err := c.cluster.topics(ctx, c.opts.Topics)
 	if err != nil {
 		return t, err
 	}
-	t.partitions, t.missing, t.unclear = map[string]int{}, map[string]string{}, map[string]bool{}
-	for _, about := range answer.Topics {
+	t = topics{
+		partitions: map[string]int{}, ids: map[string]topicID{}, missing: map[string]string{},
+		unclear: map[string]bool{},
+	}
+	for name, info := range infos {
 		switch {
-		case about.Error == nil:
-			t.partitions[about.Name] = len(about.Partitions)
-		case errors.Is(about.Error, kafka.UnknownTopicOrPartition):
-			t.missing[about.Name] = absent
-		case errors.Is(about.Error, kafka.TopicAuthorizationFailed), errors.Is(about.Error, kafka.InvalidTopic):
-			t.missing[about.Name] = about.Error.Error()
+		case info.err == nil:
+			t.partitions[name], t.ids[name] = len(info.leaders), info.id
+		case errors.Is(info.err, kerr.UnknownTopicOrPartition):
+			t.missing[name] = absent
+		case errors.Is(info.err, kerr.TopicAuthorizationFailed), errors.Is(info.err, kerr.InvalidTopicException):
+			t.missing[name] = info.err.Error()
 		default:
-			t.unclear[about.Name] = true
+			t.unclear[name] = true
 		}
 	}
 	return t, nil
@@ -64,13 +67,13 @@ func (t topics) existing(of, before []string) []string {
 }
 
 // awaitTopics returns the topics that exist, once there is one, nil if ctx ends before.
-func (c *Consumer) awaitTopics(ctx context.Context) []string {
+func (c *Consumer) awaitTopics(ctx context.Context) *topics {
 	for ctx.Err() == nil {
-		t, err := c.lookUp(ctx, nil)
+		t, err := c.lookUp(ctx)
 		if err == nil {
 			c.reportMissing(t)
-			if there := t.existing(c.opts.Topics, nil); len(there) > 0 {
-				return there
+			if t.names = t.existing(c.opts.Topics, nil); len(t.names) > 0 {
+				return &t
 			}
 		} else if ctx.Err() == nil {
 			c.opts.Logger.Warn("looking at the topics failed", "group", c.opts.Group, "error", err.Error())
@@ -105,89 +108,59 @@ func (c *Consumer) reportMissing(t topics) {
 	}
 }
 
-// assigned is what the leader of the group has distributed. A member that was not made the leader knows nothing.
-type assigned struct {
-	mu         sync.Mutex
-	partitions map[string]int // nil for a member that does not lead
-}
-
-// balancer notes what it distributes. kafka-go reads the partitions before, from a broker that may not know all: so a
-// change shows against this, and not against what was read at another time.
-type balancer struct {
-	kafka.GroupBalancer
-	*assigned
-}
-
-// AssignGroups is called in the leader only.
-func (b balancer) AssignGroups(
-	members []kafka.GroupMember, partitions []kafka.Partition,
-) kafka.GroupMemberAssignments {
-	counts := map[string]int{}
-	for _, m := range members {
-		for _, topic := range m.Topics {
-			counts[topic] = 0
-		}
-	}
-	for _, p := range partitions {
-		counts[p.Topic]++
-	}
-	b.mu.Lock()
-	b.partitions = counts
-	b.mu.Unlock()
-	return b.GroupBalancer.AssignGroups(members, partitions)
-}
-
-// take returns what was distributed for the generation that begins.
-func (a *assigned) take() map[string]int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	counts := a.partitions
-	a.partitions = nil
-	return counts
-}
-
-// watchTopics returns when the generation has to end: with true if this member has to join for other topics, with false
-// if the leader has to distribute other partitions. Two answers in a row have to agree: a broker that has just started
-// knows less than the others.
-func (g *generation) watchTopics(over context.Context) (rejoin bool) {
-	var before topics
+// watchTopics returns the topics for which the member has to join the group again: others can be read, one was made
+// again, or has fewer partitions. (That there are more is noticed by the group's leader.) Two answers in a row have to
+// agree: a broker that has just started knows less than the others. It returns nil if ctx ends before.
+func (c *Consumer) watchTopics(ctx context.Context, joined topics) *topics {
+	before := joined
 	for {
-		if sleep(over, topicsEvery); over.Err() != nil {
-			return false
+		if sleep(ctx, topicsEvery); ctx.Err() != nil {
+			return nil
 		}
-		if topic := g.renewed(over); topic != "" {
-			g.c.opts.Logger.Warn("a topic was deleted and made again; joining the group again",
-				"group", g.c.opts.Group, "topic", topic)
-			return false
-		}
-		t, err := g.c.lookUp(over, slices.Collect(maps.Keys(g.assigned)))
+		t, err := c.lookUp(ctx)
 		if err != nil {
-			continue // the heartbeats end the generation if the broker does not come back
+			continue // the heartbeats end the membership if the broker does not come back
 		}
 		agreed := t.same(before)
 		if before = t; !agreed {
 			continue
 		}
-		g.c.reportMissing(t)
-		if there := t.existing(g.c.opts.Topics, g.topics); len(there) > 0 && !slices.Equal(there, g.topics) {
-			g.c.opts.Logger.Info("the topics that can be read have changed; joining the group again",
-				"group", g.c.opts.Group, "topics", strings.Join(there, " "))
-			return true
+		c.reportMissing(t)
+		t.names = t.existing(c.opts.Topics, joined.names)
+		if len(t.names) == 0 {
+			continue
 		}
-		if change := t.differs(g.assigned); change != "" {
-			g.c.opts.Logger.Info("partitions have changed; the group distributes them again",
-				"group", g.c.opts.Group, "change", change)
-			return false
+		change := t.changed(joined)
+		for _, topic := range t.names {
+			if t.renewed(topic, joined) {
+				c.members.made(topic)
+			}
+		}
+		if change != "" {
+			c.opts.Logger.Warn("joining the group again", "group", c.opts.Group, "change", change)
+			return &t
 		}
 	}
 }
 
-// differs names a topic that has other partitions than were distributed. One that cannot be read differs in nothing.
-func (t topics) differs(from map[string]int) string {
-	for _, name := range slices.Sorted(maps.Keys(from)) {
-		if now, there := t.partitions[name]; there && now != from[name] {
-			return fmt.Sprintf("%s: %d partitions, %d distributed", name, now, from[name])
+// changed says why what is there now cannot be read as what was there before; empty: it can.
+func (t topics) changed(before topics) string {
+	if !slices.Equal(t.names, before.names) {
+		return "the topics that can be read are now " + strings.Join(t.names, " ")
+	}
+	for _, topic := range t.names {
+		switch now, was := t.partitions[topic], before.partitions[topic]; {
+		case t.renewed(topic, before):
+			return fmt.Sprintf("the topic %s was deleted and made again", topic)
+		case now < was && now > 0:
+			return fmt.Sprintf("the topic %s has %d partitions, and had %d", topic, now, was)
 		}
 	}
 	return ""
+}
+
+// renewed reports whether a topic was deleted and made again.
+func (t topics) renewed(topic string, before topics) bool {
+	now, was := t.ids[topic], before.ids[topic]
+	return now != (topicID{}) && was != (topicID{}) && now != was
 }

@@ -21,8 +21,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 	"github.com/cdc-outbox/cdc-outbox/inbox/internal/failure"
@@ -38,11 +36,8 @@ const pause = 5 * time.Millisecond
 // id. A nil value is a tombstone.
 func Event(id, eventType, key string, value []byte) consumer.Message {
 	return consumer.Message{
-		ID: id, Type: eventType,
-		Message: kafka.Message{
-			Topic: "test.events", Key: []byte(key), Value: value,
-			Headers: []kafka.Header{{Key: "id", Value: []byte(id)}, {Key: "type", Value: []byte(eventType)}},
-		},
+		ID: id, Type: eventType, Topic: "test.events", Key: []byte(key), Value: value,
+		Headers: []consumer.Header{{Key: "id", Value: []byte(id)}, {Key: "type", Value: []byte(eventType)}},
 	}
 }
 

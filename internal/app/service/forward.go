@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/zap"
@@ -20,7 +21,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/forward"
 )
 
@@ -41,9 +42,12 @@ func Forward(ctx context.Context, o Options, fo forward.Options, ledgerDSN strin
 	if err != nil {
 		return err
 	}
-	fo.Consumer.Brokers, fo.Consumer.Dial = k.Brokers, reader.Guard(k.Cluster)
+	k.SetDefaults()
+	fo.Consumer.Brokers, fo.Consumer.Dial = k.Brokers, func(ctx context.Context, _, address string) (net.Conn, error) {
+		return k.DialNet(ctx, address)
+	}
 	if k.SASL != nil {
-		fo.Consumer.SASL = k.SASL.Login()
+		fo.Consumer.Login = wire.Login{SASL: k.SASL}
 	}
 	fo.Consumer.Logger = slog.New(zapslog.NewHandler(o.Logger.Core()))
 	f, err := forward.New(fo, pool, p.registry)

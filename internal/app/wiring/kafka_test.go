@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 // TestRotatedLogin: name and password are read for each login, also where their files are replaced by others.
@@ -32,7 +33,7 @@ func TestRotatedLogin(t *testing.T) {
 	require.NoError(t, err)
 	shows := func(want string) {
 		t.Helper()
-		_, shown, err := k.SASL.Login().Start(t.Context())
+		shown, _, err := wire.Login{SASL: k.SASL}.Start(t.Context(), "b")
 		require.NoError(t, err)
 		require.Equal(t, want, string(shown))
 	}
@@ -40,6 +41,6 @@ func TestRotatedLogin(t *testing.T) {
 	rotate("second", "two")
 	shows("\x00second\x00two")
 	require.NoError(t, os.Remove(name))
-	_, _, err = k.SASL.Login().Start(t.Context())
+	_, _, err = wire.Login{SASL: k.SASL}.Start(t.Context(), "b")
 	require.ErrorContains(t, err, name)
 }

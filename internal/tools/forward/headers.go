@@ -12,8 +12,6 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 )
 
@@ -64,7 +62,7 @@ func (o *Options) set(h http.Header, m *consumer.Message) {
 
 // pass takes over a header of the record: its content type, traces, attributes of a CloudEvent in the HTTP binding, and
 // the names in Options.Pass.
-func (o *Options) pass(h http.Header, r kafka.Header) {
+func (o *Options) pass(h http.Header, r consumer.Header) {
 	name, known := r.Key, false
 	switch lower := strings.ToLower(r.Key); {
 	case lower == "content-type", lower == "contenttype":

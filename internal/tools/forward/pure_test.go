@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
@@ -49,13 +48,10 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func message(key, value []byte, headers ...kafka.Header) *consumer.Message {
+func message(key, value []byte, headers ...consumer.Header) *consumer.Message {
 	return &consumer.Message{
-		Message: kafka.Message{
-			Topic: "order.events", Partition: 3, Offset: 42, Key: key, Value: value, Headers: headers,
-			Time: time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC),
-		},
-		ID: "e-1", Type: "paid", Attempt: 2,
+		Topic: "order.events", Partition: 3, Offset: 42, Key: key, Value: value, Headers: headers,
+		Time: time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC), ID: "e-1", Type: "paid", Attempt: 2,
 	}
 }
 
@@ -98,7 +94,9 @@ func TestHeaders(t *testing.T) {
 	require.False(t, o.reserved("Authorization"))
 }
 
-func header(name, value string) kafka.Header { return kafka.Header{Key: name, Value: []byte(value)} }
+func header(name, value string) consumer.Header {
+	return consumer.Header{Key: name, Value: []byte(value)}
+}
 
 func TestFlags(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")

@@ -2,6 +2,7 @@ package consumer_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,11 +21,22 @@ import (
 func TestStopWhileTheGroupForms(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, 1)
-	asked, release := make(chan struct{}), make(chan struct{})
+	asked, release, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(release) })
-	b.ControlKey(kmsg.JoinGroup.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
-		close(asked)
+	joins := sync.OnceFunc(func() { close(asked) })
+	b.ControlKey(kmsg.JoinGroup.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		if r.(*kmsg.JoinGroupRequest).MemberID == "" { // KIP-394: the answer is an id
+			return nil, nil, false
+		}
+		joins()
 		b.SleepControl(func() { <-release })
+		return nil, nil, false
+	})
+	leaves := sync.OnceFunc(func() { close(left) })
+	b.ControlKey(kmsg.LeaveGroup.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		leaves()
 		return nil, nil, false
 	})
 	c, err := consumer.New(b.options(), func(context.Context, consumer.Message) error { return nil })
@@ -37,9 +49,10 @@ func TestStopWhileTheGroupForms(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.NoError(t, err)
-	case <-time.After(30 * time.Second): // kafka-go waits for 35
+	case <-time.After(30 * time.Second):
 		t.Fatal("it waits for the broker's answer")
 	}
+	<-left // the group does not wait for it
 }
 
 // TestAnswersToAnotherQuestion: kafka-go panics over offsets of a partition that it has not asked about.

@@ -457,33 +457,46 @@ func TestRebalanceTakesARecordFromAStuckHandler(t *testing.T) {
 		t.Skip("waits for the members of a group to find each other")
 	}
 	t.Parallel()
-	b := newBed(t, 1)
-	b.produce(t, record("k", "a"), record("k", "b"))
-	inside, taken := make(chan struct{}), make(chan struct{})
-	var stuck atomic.Bool
+	b := newBed(t, 2)
+	var ids []string
+	for i := range 20 { // some in each partition
+		ids = append(ids, fmt.Sprintf("e-%d", i))
+		b.produce(t, record(ids[i], ids[i]))
+	}
+	inside, taken, free := make(chan int, 2), make(chan int), make(chan struct{})
 	var j journal
-	handle := func(ctx context.Context, m consumer.Message) error {
-		if stuck.CompareAndSwap(false, true) {
-			close(inside)
-			<-ctx.Done()
+	opts := b.options()
+	opts.Drain = 50 * time.Millisecond
+	start(t, opts, func(ctx context.Context, m consumer.Message) error {
+		select {
+		case <-free:
+			j.add(m)
+			return nil
+		default:
+		}
+		inside <- m.Partition
+		select {
+		case <-free:
+		case <-ctx.Done():
 			if sum := b.committed(t); sum > 0 { // -1: the broker did not answer
 				t.Errorf("%d records are committed already", sum)
 			}
-			close(taken)
+			taken <- m.Partition
 			return ctx.Err()
 		}
 		j.add(m)
 		return nil
+	})
+	require.NotEqual(t, <-inside, <-inside, "the member has both partitions")
+	var other journal
+	start(t, opts, func(_ context.Context, m consumer.Message) error { other.add(m); return nil })
+	partition := <-taken
+	close(free)
+	b.awaitCommitted(t, 20)
+	require.ElementsMatch(t, ids, append(j.ids(), other.ids()...), "each once")
+	for _, m := range other.seen {
+		require.Equal(t, partition, m.Partition, "the other partition stays")
 	}
-	opts := b.options()
-	opts.Drain = 50 * time.Millisecond
-	start(t, opts, handle)
-	<-inside
-	start(t, opts, handle)
-	<-taken
-	j.await(t, 2)
-	require.Equal(t, []string{"a", "b"}, j.ids())
-	b.awaitCommitted(t, 2)
 	require.Empty(t, b.letters(t))
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -22,13 +21,10 @@ import (
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-func message(headers ...kafka.Header) consumer.Message {
+func message(headers ...consumer.Header) consumer.Message {
 	return consumer.Message{
-		Message: kafka.Message{
-			Topic: "order.events", Partition: 3, Offset: 42, Key: []byte("secret"), Value: []byte("secret"),
-			Headers: headers,
-		},
-		ID: "e-1", Attempt: 2,
+		Topic: "order.events", Partition: 3, Offset: 42, Key: []byte("secret"), Value: []byte("secret"),
+		Headers: headers, ID: "e-1", Attempt: 2,
 	}
 }
 
@@ -53,9 +49,9 @@ func TestStart(t *testing.T) {
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			spans := tracetest.NewSpanRecorder()
-			m := message(kafka.Header{Key: "id", Value: []byte("e-1")})
+			m := message(consumer.Header{Key: "id", Value: []byte("e-1")})
 			if tc.header != "" {
-				m.Headers = append(m.Headers, kafka.Header{Key: "traceparent", Value: []byte(tc.header)})
+				m.Headers = append(m.Headers, consumer.Header{Key: "traceparent", Value: []byte(tc.header)})
 			}
 			provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 			ctx, ended := otelinbox.Start(provider, "billing")(t.Context(), m)
@@ -87,7 +83,7 @@ func TestStart(t *testing.T) {
 
 func TestWithoutAnSDKNothingHappens(t *testing.T) {
 	otel.SetTracerProvider(otel.GetTracerProvider())
-	m := message(kafka.Header{Key: "traceparent", Value: []byte(traceparent)})
+	m := message(consumer.Header{Key: "traceparent", Value: []byte(traceparent)})
 	ctx, ended := otelinbox.Start(nil, "billing")(context.Background(), m)
 	id := trace.SpanContextFromContext(ctx).TraceID().String()
 	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", id, "the context is passed on")

@@ -69,20 +69,26 @@ func (s *SASL) mechanism(ctx context.Context) (sasl.Mechanism, error) {
 	return newSCRAM(s.Mechanism, user, password)
 }
 
-// Login is the mechanism for connections that kafka-go opens itself: it reads the password, or takes a token, for each.
-func (s *SASL) Login() sasl.Mechanism { return perConnection{s} }
+// Login is the mechanism for connections that another client opens: it reads the password, or takes a token, for each.
+type Login struct{ *SASL }
 
-// perConnection is a mechanism whose secret is current for each connection.
-type perConnection struct{ *SASL }
+// Mechanism is its name for a broker.
+func (l Login) Mechanism() string { return l.wireName() }
 
-func (p perConnection) Name() string { return p.wireName() }
-
-func (p perConnection) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
-	m, err := p.mechanism(ctx)
+// Start returns what is sent first, and what answers a challenge, until nothing more is awaited.
+func (l Login) Start(ctx context.Context, _ string) ([]byte, func([]byte) ([]byte, bool, error), error) {
+	m, err := l.mechanism(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	return m.Start(ctx)
+	session, first, err := m.Start(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return first, func(challenge []byte) ([]byte, bool, error) {
+		done, response, err := session.Next(ctx, challenge)
+		return response, done, err
+	}, nil
 }
 
 // illegalSASLState is how a listener without SASL answers the handshake.

@@ -20,7 +20,7 @@ func TestSCRAMRefusesCharacters(t *testing.T) {
 			_, err := s.mechanism(t.Context())
 			require.ErrorContains(t, err, "does not allow")
 			require.NotContains(t, err.Error(), canary)
-			_, _, err = s.Login().Start(t.Context())
+			_, _, err = Login{s}.Start(t.Context(), "b")
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), canary)
 		}
