@@ -58,7 +58,7 @@ func (c *cluster) client() (*asking, error) {
 	return c.now, nil
 }
 
-// close ends the client. Nobody may ask any more.
+// close ends the client. No goroutine may ask any more.
 func (c *cluster) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

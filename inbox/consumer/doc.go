@@ -35,7 +35,8 @@
 // it. A record that is delivered again is recognized by its id.
 //
 // A partition whose next offset no longer exists, because the outage was longer than the retention, ends Run with a
-// *LostError. kafka-go's Reader alone would continue with the remaining records without an error.
+// *LostError. So does a log that was cut off before that offset. A Kafka client alone continues with the remaining
+// records without an error.
 //
 // With each offset the group stores the id of its topic, as the offset's metadata. A topic that was deleted and made
 // again has another id (brokers since 2.8): it is read from its beginning, which the log says, whatever the offset is.
@@ -53,11 +54,9 @@
 // # Null and empty
 //
 // A record with a null value is a tombstone; a record with an empty value is an event without a payload. In a Message a
-// nil slice is null and an empty slice is empty, for the value, the key and the values of headers. kafka-go's Reader
-// gives nil for both, so this package reads the broker's answers without it.
+// nil slice is null and an empty slice is empty, for the value, the key and the values of headers.
 //
 // # Topics written with exactly_once
 //
-// This package leaves out the records of aborted transactions and control records, which kafka-go's Reader returns even
-// with read_committed (kafka-go issue 1332).
+// The records of aborted transactions are left out.
 package consumer
