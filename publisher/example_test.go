@@ -55,8 +55,8 @@ func Example() {
 		}
 	})
 	http.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if ok, why := p.Ready(); !ok {
-			http.Error(w, why, http.StatusServiceUnavailable)
+		if err := p.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	})
 	server := &http.Server{Addr: ":8080", ReadHeaderTimeout: 5 * time.Second}

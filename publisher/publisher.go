@@ -147,9 +147,16 @@ func (p *Publisher) decisions(r *polling.Relay) *decision.Watch {
 // blocks; kicks that come while one is pending are one. Nothing depends on it.
 func (p *Publisher) Kick() { p.now.Load().Kick() }
 
-// Ready reports whether rows are published: Postgres answers, Kafka acknowledges, and no lane is halted. Otherwise it
-// says why not, in one sentence.
-func (p *Publisher) Ready() (ok bool, why string) {
+// Ready returns nil while rows are published: Postgres answers, Kafka acknowledges, and no lane is halted. Otherwise
+// the error says in one sentence why not.
+func (p *Publisher) Ready() error {
+	if ok, why := p.ready(); !ok {
+		return errors.New(why)
+	}
+	return nil
+}
+
+func (p *Publisher) ready() (ok bool, why string) {
 	if s := p.stay.Standing(); s != nil {
 		return false, "waits for an operator: " + s.State.Reason
 	}
@@ -160,7 +167,7 @@ func (p *Publisher) Ready() (ok bool, why string) {
 // answer. It only reads. Do not expose it to the internet.
 func (p *Publisher) Handler() http.Handler {
 	return telemetry.NewHandler(telemetry.Handlers{
-		Ready: p.Ready, Status: func() any { return p.status() },
+		Ready: p.ready, Status: func() any { return p.status() },
 		Metrics: prometheus.GathererFunc(p.gather),
 	})
 }

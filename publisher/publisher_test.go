@@ -200,7 +200,7 @@ func TestPublishes(t *testing.T) {
 	b.place("a", 3)
 	p.Kick()
 	require.Zero(t, b.ordered(b.records(3)))
-	b.await("ready", func() bool { ok, _ := p.Ready(); return ok })
+	b.await("ready", func() bool { return p.Ready() == nil })
 	require.ErrorIs(t, p.Run(t.Context()), errTwice)
 
 	b.awaitMarked()
@@ -256,8 +256,8 @@ func TestStaysThroughErrors(t *testing.T) {
 	}), nil))
 	p, end := b.run(o)
 	b.await("it says why", func() bool {
-		ok, why := p.Ready()
-		return !ok && strings.HasPrefix(why, "waits for an operator: ")
+		err := p.Ready()
+		return err != nil && strings.HasPrefix(err.Error(), "waits for an operator: ")
 	})
 	st := p.Status()
 	require.Equal(t, "needs_operator", st.State)
@@ -265,7 +265,7 @@ func TestStaysThroughErrors(t *testing.T) {
 	b.migrate()
 	b.place("a", 1)
 	require.Len(t, b.records(1), 1)
-	b.await("ready", func() bool { ok, _ := p.Ready(); return ok })
+	b.await("ready", func() bool { return p.Ready() == nil })
 	end()
 	mu.Lock()
 	defer mu.Unlock()

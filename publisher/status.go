@@ -70,7 +70,7 @@ func (p *Publisher) status() polling.Status {
 	st := p.now.Load().Status()
 	if s := p.stay.Standing(); s != nil {
 		st.State = s.State
-		st.Ready, st.ReadyReason = p.Ready()
+		st.Ready, st.ReadyReason = p.ready()
 	}
 	return st
 }
