@@ -87,13 +87,15 @@ func (c *Consumer) countLetters(ctx context.Context) {
 		return
 	}
 	known := map[string]*openLetters{}
-	for _, topic := range c.opts.Topics {
-		known[c.opts.DeadLetterTopic(topic)] = newOpenLetters(c.opts.Group)
-	}
 	var before string
 	short := map[string]bool{} // as of the last time: a new leader knows more by the next
 	for ctx.Err() == nil {
-		counts := map[string]int{}
+		topics, counts := slices.Concat(c.opts.Topics, c.members.existing()), map[string]int{}
+		for _, topic := range topics {
+			if to := c.opts.DeadLetterTopic(topic); known[to] == nil {
+				known[to] = newOpenLetters(c.opts.Group)
+			}
+		}
 		for _, topic := range slices.Sorted(maps.Keys(known)) {
 			err := c.follow(ctx, topic, known[topic], committed)
 			if errors.Is(err, errShorter) && short[topic] {
@@ -109,7 +111,7 @@ func (c *Consumer) countLetters(ctx context.Context) {
 				c.opts.Logger.Warn("counting the open dead letters failed", "topic", topic, "error", before)
 			}
 		}
-		for _, topic := range c.opts.Topics {
+		for _, topic := range topics {
 			c.opts.Metrics.OpenLetters(c.opts.Group, topic, counts[topic])
 		}
 		sleep(ctx, lookEvery)

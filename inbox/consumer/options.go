@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net"
+	"regexp"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
@@ -17,7 +19,11 @@ import (
 type Options struct {
 	Brokers []string // Required.
 	Group   string   // the consumer group. Required.
-	Topics  []string // Required.
+	Topics  []string // Required, unless Pattern is set.
+	// Pattern matches the names of topics to consume besides Topics, as a whole: the relay makes a topic for each
+	// aggregate type. The list is looked at every few seconds. A topic whose dead-letter topic does not exist waits for
+	// it, and Ready says so; internal topics and dead-letter topics are never meant.
+	Pattern string
 	TLS     *tls.Config
 	Login   Login // default: none
 	// Dial opens the connections to brokers, before TLS and SASL. Default: TCP with a limit of 10 s.
@@ -92,6 +98,8 @@ type Options struct {
 	// Metrics counts dead letters and the duplicates that are recognized without the ledger, and shows how far the
 	// group is. For the number of open letters the consumer reads the dead-letter topics. Default: none.
 	Metrics *inbox.Metrics
+
+	pattern *regexp.Regexp
 }
 
 const (
@@ -100,8 +108,15 @@ const (
 )
 
 func (o Options) withDefaults() (Options, error) {
-	if len(o.Brokers) == 0 || o.Group == "" || len(o.Topics) == 0 {
-		return o, errors.New("consumer: Brokers, Group and Topics are required")
+	if len(o.Brokers) == 0 || o.Group == "" || len(o.Topics) == 0 && o.Pattern == "" {
+		return o, errors.New("consumer: Brokers, Group and Topics (or Pattern) are required")
+	}
+	if o.Pattern != "" {
+		pattern, err := regexp.Compile(`^(?:` + o.Pattern + `)$`)
+		if err != nil {
+			return o, fmt.Errorf("consumer: Pattern: %w", err)
+		}
+		o.pattern = pattern
 	}
 	o.Attempts = orInt(o.Attempts, math.MaxInt)
 	o.Recent = orInt(o.Recent, 4096)

@@ -20,9 +20,10 @@ type topicPartition struct {
 
 // topicInfo is what a broker knows of a topic.
 type topicInfo struct {
-	id      topicID
-	err     error
-	leaders map[int]int32 // by partition
+	id       topicID
+	err      error
+	internal bool
+	leaders  map[int]int32 // by partition
 }
 
 // partitions lists the topic's partitions.
@@ -64,7 +65,7 @@ func askOf[R kmsg.Response](ctx context.Context, of asker, req kmsg.Request) (an
 	return answer, err
 }
 
-// topics asks for topics. The answer has an entry for each, maybe with an error.
+// topics asks for topics, or for all if there are no names. The answer has an entry for each name, maybe with an error.
 func (c *cluster) topics(ctx context.Context, names []string) (map[string]topicInfo, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	for _, name := range names {
@@ -81,7 +82,9 @@ func (c *cluster) topics(ctx context.Context, names []string) (map[string]topicI
 		if t.Topic == nil {
 			continue
 		}
-		info := topicInfo{id: t.TopicID, err: kerr.ErrorForCode(t.ErrorCode), leaders: map[int]int32{}}
+		info := topicInfo{
+			id: t.TopicID, err: kerr.ErrorForCode(t.ErrorCode), internal: t.IsInternal, leaders: map[int]int32{},
+		}
 		for _, p := range t.Partitions {
 			info.leaders[int(p.Partition)] = p.Leader
 		}

@@ -54,6 +54,7 @@ type members struct {
 	partitions []*progress
 	last       []*progress       // before the latest change
 	missing    map[string]string // why topics cannot be read
+	seen       map[string]bool   // topics that exist, or have existed since Run began
 	young      map[string]bool   // topics that were made while the consumer ran
 }
 
@@ -68,10 +69,42 @@ type progress struct {
 func (m *members) made(topic string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.note(topic)
+}
+
+func (m *members) note(topic string) {
 	if m.young == nil {
 		m.young = map[string]bool{}
 	}
 	m.young[topic] = true
+}
+
+// look notes which topics exist, and returns the new ones, which are young unless it is called for the first time.
+func (m *members) look(t topics) (added []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	first := m.seen == nil
+	if first {
+		m.seen = map[string]bool{}
+	}
+	for _, name := range t.known() {
+		if m.seen[name] || t.missing[name] == absent {
+			continue
+		}
+		m.seen[name] = true
+		added = append(added, name)
+		if !first {
+			m.note(name)
+		}
+	}
+	return added
+}
+
+// existing are the topics that have been seen.
+func (m *members) existing() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.seen))
 }
 
 func (m *members) isYoung(topic string) bool {
@@ -150,7 +183,7 @@ func (m *members) run(running bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.running, m.generation, m.since = running, 0, time.Now()
-	m.partitions, m.last, m.missing = nil, nil, nil
+	m.partitions, m.last, m.missing, m.seen = nil, nil, nil, nil
 }
 
 // misses notes why topics cannot be read, and returns the reasons before.

@@ -34,7 +34,7 @@ func (t topics) same(as topics) bool {
 
 // lookUp asks for the topics of the options.
 func (c *Consumer) lookUp(ctx context.Context) (t topics, err error) {
-	infos, err := c.cluster.topics(ctx, c.opts.Topics)
+	infos, err := c.infos(ctx)
 	if err != nil {
 		return t, err
 	}
@@ -48,7 +48,8 @@ func (c *Consumer) lookUp(ctx context.Context) (t topics, err error) {
 			t.partitions[name], t.ids[name] = len(info.leaders), info.id
 		case errors.Is(info.err, kerr.UnknownTopicOrPartition):
 			t.missing[name] = absent
-		case errors.Is(info.err, kerr.TopicAuthorizationFailed), errors.Is(info.err, kerr.InvalidTopicException):
+		case errors.Is(info.err, kerr.TopicAuthorizationFailed), errors.Is(info.err, kerr.InvalidTopicException),
+			errors.Is(info.err, errNoLetters):
 			t.missing[name] = info.err.Error()
 		default:
 			t.unclear[name] = true
@@ -57,13 +58,54 @@ func (c *Consumer) lookUp(ctx context.Context) (t topics, err error) {
 	return t, nil
 }
 
+// infos asks for the topics that are named, and for the others that match.
+func (c *Consumer) infos(ctx context.Context) (map[string]topicInfo, error) {
+	if c.opts.pattern == nil {
+		return c.cluster.topics(ctx, c.opts.Topics)
+	}
+	all, err := c.cluster.topics(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	infos, letters := map[string]topicInfo{}, map[string]bool{}
+	for name := range all {
+		letters[c.opts.DeadLetterTopic(name)] = true
+	}
+	for name, info := range all {
+		if info.internal || letters[name] || !c.opts.pattern.MatchString(name) {
+			continue
+		}
+		if to := c.opts.DeadLetterTopic(name); all[to].leaders == nil {
+			info.err = fmt.Errorf("%w: %s", errNoLetters, to)
+		}
+		infos[name] = info
+	}
+	for _, name := range c.opts.Topics {
+		info, ok := all[name]
+		if !ok {
+			info.err = kerr.UnknownTopicOrPartition
+		}
+		infos[name] = info
+	}
+	return infos, nil
+}
+
+// errNoLetters is why a topic that matches is not read.
+var errNoLetters = errors.New("its dead-letter topic does not exist; create it")
+
+// known are the topics that are meant.
+func (t topics) known() []string {
+	return slices.Concat(slices.Collect(maps.Keys(t.partitions)), slices.Collect(maps.Keys(t.missing)),
+		slices.Collect(maps.Keys(t.unclear)))
+}
+
 // existing returns the topics that exist, sorted. A topic that is unclear exists as it did before.
-func (t topics) existing(of, before []string) []string {
-	there := slices.DeleteFunc(slices.Clone(of), func(name string) bool {
+func (t topics) existing(before []string) []string {
+	there := slices.DeleteFunc(t.known(), func(name string) bool {
 		return t.partitions[name] == 0 && (!t.unclear[name] || !slices.Contains(before, name))
 	})
 	slices.Sort(there)
-	return slices.Compact(there)
+	return there
 }
 
 // awaitTopics returns the topics that exist, once there is one, nil if ctx ends before.
@@ -72,7 +114,7 @@ func (c *Consumer) awaitTopics(ctx context.Context) *topics {
 		t, err := c.lookUp(ctx)
 		if err == nil {
 			c.reportMissing(t)
-			if t.names = t.existing(c.opts.Topics, nil); len(t.names) > 0 {
+			if t.names = t.existing(nil); len(t.names) > 0 {
 				return &t
 			}
 		} else if ctx.Err() == nil {
@@ -83,15 +125,13 @@ func (c *Consumer) awaitTopics(ctx context.Context) *topics {
 	return nil
 }
 
-// reportMissing keeps the topics that cannot be read for Status and Ready, and logs each change.
+// reportMissing keeps the topics that cannot be read for Status and Ready, logs each change, and notes new topics.
 func (c *Consumer) reportMissing(t topics) {
-	missing := map[string]string{}
-	for _, name := range c.opts.Topics {
-		if why := t.missing[name]; why != "" {
-			missing[name] = why
-		}
-	}
+	missing := t.missing
 	before := c.members.misses(missing)
+	for _, name := range c.members.look(t) {
+		c.opts.Metrics.Expect(c.opts.Group, name)
+	}
 	for _, name := range slices.Sorted(maps.Keys(missing)) {
 		if before[name] != missing[name] {
 			c.opts.Logger.Warn("a topic cannot be read; the others are consumed meanwhile",
@@ -100,9 +140,6 @@ func (c *Consumer) reportMissing(t topics) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if missing[name] == "" {
-			if before[name] == absent {
-				c.members.made(name)
-			}
 			c.opts.Logger.Info("the topic can be read now", "group", c.opts.Group, "topic", name)
 		}
 	}
@@ -126,7 +163,7 @@ func (c *Consumer) watchTopics(ctx context.Context, joined topics) *topics {
 			continue
 		}
 		c.reportMissing(t)
-		t.names = t.existing(c.opts.Topics, joined.names)
+		t.names = t.existing(joined.names)
 		if len(t.names) == 0 {
 			continue
 		}
