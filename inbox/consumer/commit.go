@@ -71,6 +71,20 @@ func (m *membership) commit(ctx context.Context) (done bool) {
 	return false
 }
 
+// forget drops the offsets of partitions that were given away and that could not be committed: a later generation
+// would accept them, and the new owner may be further on.
+func (m *membership) forget(of map[string][]int32) {
+	m.committing.Lock()
+	defer m.committing.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for topic, ids := range of {
+		for _, id := range ids {
+			delete(m.finished, topicPartition{topic, int(id)})
+		}
+	}
+}
+
 // commitOne commits one offset now.
 func (m *membership) commitOne(ctx context.Context, tp topicPartition, next int64) error {
 	m.committing.Lock()
@@ -78,7 +92,7 @@ func (m *membership) commitOne(ctx context.Context, tp topicPartition, next int6
 	return m.send(ctx, map[topicPartition]stored{tp: {next, m.topics.ids[tp.topic]}})
 }
 
-// send commits for the generation as it is. Partitions that are lost have no offsets here by the next generation.
+// send commits for the generation as it is.
 func (m *membership) send(ctx context.Context, offsets map[topicPartition]stored) error {
 	member, generation := m.member.GroupMetadata()
 	return m.c.cluster.commit(ctx, membershipOf{m.c.opts.Group, member, generation}, offsets)

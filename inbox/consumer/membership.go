@@ -171,27 +171,19 @@ func (m *membership) seen() (of []*progress) {
 // revoke gives partitions away: their handlers end, and their offsets are committed. The member's heartbeats go on
 // meanwhile, except when it leaves.
 func (m *membership) revoke(ctx context.Context, _ *kgo.Client, of map[string][]int32) {
-	if m.stop(of) {
-		m.commit(ctx)
-	}
+	m.stop(of)
+	m.commit(ctx)
+	m.forget(of)
 }
 
 // lose ends with partitions that are another member's already. Their offsets are not committed.
 func (m *membership) lose(_ context.Context, _ *kgo.Client, of map[string][]int32) {
 	m.stop(of)
-	m.committing.Lock()
-	defer m.committing.Unlock()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for topic, ids := range of {
-		for _, id := range ids {
-			delete(m.finished, topicPartition{topic, int(id)})
-		}
-	}
+	m.forget(of)
 }
 
 // stop ends the handlers of partitions, and waits for them.
-func (m *membership) stop(of map[string][]int32) (some bool) {
+func (m *membership) stop(of map[string][]int32) {
 	m.mu.Lock()
 	var ending []*assignment
 	for topic, ids := range of {
@@ -211,7 +203,6 @@ func (m *membership) stop(of map[string][]int32) (some bool) {
 		<-a.ended
 	}
 	m.c.members.keep(seen)
-	return len(ending) > 0
 }
 
 // leave ends with all partitions, as revoke does, and then leaves the group. It does so by another connection than the
