@@ -31,9 +31,9 @@ func (c *commits) Request(_ context.Context, req kmsg.Request) (kmsg.Response, e
 	return kmsg.NewPtrOffsetCommitResponse(), nil
 }
 
-// TestOffsetsOfPartitionsThatWereGivenAway: an offset that could not be committed before its partition was given away is
-// not committed in the next generation, since the partition's new owner may be further on. Offsets of partitions that
-// stay are.
+// TestOffsetsOfPartitionsThatWereGivenAway: an offset that could not be committed before its partition was given away
+// is not committed in the next generation, since the partition's new owner may be further on. Offsets of partitions
+// that stay are.
 //
 // Bug (monitor): An offset whose commit failed while its partition was given away was committed in the next generation.
 // Cost: the group was set back behind what the new owner had handled.

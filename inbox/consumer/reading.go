@@ -13,12 +13,27 @@ import (
 
 // reading reads the partitions that were opened, all by one client. Each has a feed, which one goroutine empties.
 type reading struct {
-	client *kgo.Client
+	client fetches
 	most   int // records in a feed at which its partition is not asked for more
 	logger *slog.Logger
 
-	mu    sync.Mutex
-	feeds map[topicPartition]*feed
+	mu        sync.Mutex
+	feeds     map[topicPartition]*feed
+	rounds    int        // of run
+	round     *sync.Cond // a round is over, or run is
+	ended     bool       // run
+	closing   int        // feeds that wait for a round
+	interrupt func()     // ends the wait of the present round
+}
+
+// fetches is a *kgo.Client.
+type fetches interface {
+	AddConsumePartitions(partitions map[string]map[int32]kgo.Offset)
+	RemoveConsumePartitions(partitions map[string][]int32)
+	PauseFetchPartitions(partitions map[string][]int32) map[string][]int32
+	ResumeFetchPartitions(partitions map[string][]int32)
+	PollFetches(ctx context.Context) kgo.Fetches
+	Close()
 }
 
 // feed holds what was read of a partition: records of committed transactions, and the markers that end transactions,
@@ -41,7 +56,15 @@ func newReading(ctx context.Context, end func(), o Options) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reading{client: client, most: o.Queue, logger: o.Logger, feeds: map[topicPartition]*feed{}}, nil
+	return readingOf(client, o), nil
+}
+
+func readingOf(client fetches, o Options) *reading {
+	r := &reading{
+		client: client, most: o.Queue, logger: o.Logger, feeds: map[topicPartition]*feed{}, interrupt: func() {},
+	}
+	r.round = sync.NewCond(&r.mu)
+	return r
 }
 
 // open begins to read at an offset, which exists; negative: at the first record.
@@ -58,10 +81,17 @@ func (r *reading) open(tp topicPartition, at int64) *feed {
 	return f
 }
 
-// close ends the feed.
+// close ends the feed. What run has in hand is given away first: a feed of the same partition that is opened afterwards
+// may begin elsewhere, and would take it for what comes first.
 func (f *feed) close() {
 	f.of.client.RemoveConsumePartitions(f.partition())
 	f.of.mu.Lock()
+	f.of.closing++
+	f.of.interrupt()
+	for round := f.of.rounds; round == f.of.rounds && !f.of.ended; {
+		f.of.round.Wait()
+	}
+	f.of.closing--
 	delete(f.of.feeds, f.topicPartition)
 	f.of.mu.Unlock()
 	f.mu.Lock()
@@ -76,27 +106,54 @@ func (f *feed) partition() map[string][]int32 { return map[string][]int32{f.topi
 func (r *reading) run(ctx context.Context) {
 	var said time.Time
 	for ctx.Err() == nil {
-		failed := false
-		r.client.PollFetches(ctx).EachPartition(func(p kgo.FetchTopicPartition) {
-			tp := topicPartition{p.Topic, int(p.Partition)}
-			r.mu.Lock()
-			f := r.feeds[tp]
-			r.mu.Unlock()
-			if f != nil {
-				f.put(p.Records, ending(p.Err))
-			}
-			if p.Err == nil || ctx.Err() != nil || ending(p.Err) != nil {
-				return
-			}
-			if failed = true; time.Since(said) > time.Second {
-				said = time.Now()
-				r.logger.Warn("reading failed", "topic", p.Topic, "partition", p.Partition, "error", p.Err.Error())
-			}
-		})
-		if failed {
-			sleep(ctx, 100*time.Millisecond) // the client tries again at once
+		waiting, interrupt := context.WithCancel(ctx)
+		r.begin(interrupt)
+		failed := r.give(waiting)
+		interrupt()
+		r.over(ctx.Err() != nil)
+		if failed == nil {
+			continue
 		}
+		if time.Since(said) > time.Second {
+			said = time.Now()
+			r.logger.Warn("reading failed",
+				"topic", failed.Topic, "partition", failed.Partition, "error", failed.Err.Error())
+		}
+		sleep(ctx, 100*time.Millisecond) // the client tries again at once
 	}
+	r.over(true)
+}
+
+// give waits for something to give away, and returns a partition that could not be read.
+func (r *reading) give(ctx context.Context) (failed *kgo.FetchTopicPartition) {
+	r.client.PollFetches(ctx).EachPartition(func(p kgo.FetchTopicPartition) {
+		r.mu.Lock()
+		f := r.feeds[topicPartition{p.Topic, int(p.Partition)}]
+		r.mu.Unlock()
+		if f != nil {
+			f.put(p.Records, ending(p.Err))
+		}
+		if p.Err != nil && !errors.Is(p.Err, context.Canceled) && ending(p.Err) == nil {
+			failed = &p
+		}
+	})
+	return failed
+}
+
+func (r *reading) begin(interrupt func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.interrupt = interrupt; r.closing > 0 {
+		interrupt()
+	}
+}
+
+func (r *reading) over(ended bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rounds++
+	r.ended = r.ended || ended
+	r.round.Broadcast()
 }
 
 // put adds what was read.
