@@ -19,6 +19,9 @@ type Identity struct {
 	from string // the address of the broker that named it first
 }
 
+// maxClusterID bounds an id. Kafka's have 22 characters, and the longest known, names of hosts, have 255.
+const maxClusterID = 255
+
 // ID is the cluster's id, empty while no broker has named it.
 func (i *Identity) ID() string {
 	i.mu.Lock()
@@ -33,6 +36,11 @@ func (i *Identity) admit(id, addr string) error {
 	switch {
 	case id == "" || id == i.id:
 		return nil
+	case len(id) > maxClusterID: // it would be kept in Postgres, and quoted in each line about it
+		return &DialError{
+			sink.Rejected, fmt.Errorf("the broker at %s names its cluster with %d bytes, more than %d", addr, len(id),
+				maxClusterID), "Let kafka.brokers name brokers of Kafka.", "",
+		}
 	case i.id == "":
 		i.id, i.from = id, addr
 		return nil
