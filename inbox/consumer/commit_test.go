@@ -36,7 +36,7 @@ func (c *commits) Request(_ context.Context, req kmsg.Request) (kmsg.Response, e
 // that stay are.
 //
 // Bug (monitor): An offset whose commit failed while its partition was given away was committed in the next generation.
-// Cost: the group was set back behind what the new owner had handled.
+// Cost: the group was set back, and read again what the new owner had handled.
 func TestOffsetsOfPartitionsThatWereGivenAway(t *testing.T) {
 	broker := &commits{got: map[string]int64{}}
 	member, err := kgo.NewClient()

@@ -44,7 +44,7 @@ func (s *slow) PollFetches(ctx context.Context) kgo.Fetches {
 // TestAFeedThatIsOpenedAgain: what was read for a feed that is closed is not given to the next one of its partition,
 // which may begin at an earlier offset, after a rebalance: it would pass over the records between.
 //
-// Bug (monitor): Records that were on the way when a partition was given away reached the next reader of the partition.
+// Bug (monitor): Records in transit while a partition was given away reached the next reader of the partition.
 // Cost: none known; records between its offset and them would not have been handled.
 func TestAFeedThatIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
