@@ -50,6 +50,7 @@ func (p *partition) deal(work, over context.Context, m Message) outcome {
 	case errors.Is(err, errOver):
 		return unfinished
 	}
+	m.Attempt = attempts
 	l := letter{Message: m, reason: err.Error(), class: classOf(err), attempts: attempts}
 	if !p.bury(work, over, l) {
 		return unfinished

@@ -132,6 +132,9 @@ func leads(servers []*Server) bool {
 	return false
 }
 
+// noPeers is "no suitable peers for placement": the cluster has a leader, who does not know all others yet.
+const noPeers = 10005
+
 // Stream creates a stream, and returns it and the API of the server's account.
 func Stream(tb testing.TB, url string, c jetstream.StreamConfig) (jetstream.Stream, jetstream.JetStream) {
 	tb.Helper()
@@ -148,10 +151,14 @@ func Stream(tb testing.TB, url string, c jetstream.StreamConfig) (jetstream.Stre
 			return stream, js
 		}
 		var refused *jetstream.APIError
-		if errors.As(err, &refused) && refused.Code < 500 || ctx.Err() != nil {
+		if errors.As(err, &refused) && refused.Code < 500 && refused.ErrorCode != noPeers || ctx.Err() != nil {
 			require.NoError(tb, err)
 		}
 		tb.Logf("the stream is not there yet: %v", err) // a cluster takes a while
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 }
 
