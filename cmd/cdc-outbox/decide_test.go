@@ -287,7 +287,15 @@ func TestARowThatABrokerRefusesIsPassed(t *testing.T) {
 			letters := b.records("cdc-outbox.dead-letter", 1)
 			require.Len(t, letters, 1)
 			require.Equal(t, id, header(letters[0], "id"))
-			require.Len(t, b.records("orders.events", 2), 2)
+			ids := map[string]bool{}
+			orders := b.records("orders.events", 2)
+			for _, o := range orders {
+				ids[header(o, "id")] = true
+			}
+			require.Len(t, ids, 2)
+			if delivery == "exactly_once" {
+				require.Len(t, orders, 2, "the row after it may have been in the batch that was split, and is read again")
+			}
 		})
 	}
 }
