@@ -294,7 +294,7 @@ func TestARowThatABrokerRefusesIsPassed(t *testing.T) {
 			}
 			require.Len(t, ids, 2)
 			if delivery == "exactly_once" {
-				require.Len(t, orders, 2, "the row after it may have been in the batch that was split, and is read again")
+				require.Len(t, orders, 2, "the row after it may have been in the split batch, and is read again")
 			}
 		})
 	}
