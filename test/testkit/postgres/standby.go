@@ -84,7 +84,8 @@ func (s *Server) copyOf(primary *Server, keepSlots bool) error {
 	return err
 }
 
-// Promote makes a standby a primary.
+// Promote makes a standby a primary. It may be repeated: the session in which pg_promote waits ends when the server
+// restarts its processes, and the promotion goes on.
 func (s *Server) Promote(ctx context.Context) error {
-	return s.Exec(ctx, "postgres", "SELECT pg_promote()")
+	return s.Exec(ctx, "postgres", "SELECT CASE WHEN pg_is_in_recovery() THEN pg_promote() END")
 }
