@@ -250,7 +250,7 @@ links:
 	@found=$$($(GO) list -deps ./cmd/cdc-outbox | grep -E '$(FORBIDDEN_LINKS)' || true); \
 	if [ -n "$$found" ]; then echo "cmd/cdc-outbox must not link:"; echo "$$found"; exit 1; fi; \
 	echo "cmd/cdc-outbox links no test machinery ($$($(GO) list -deps ./cmd/cdc-outbox | wc -l) packages looked at)"
-	@mkdir -p .cache; CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags -dumpdep -o .cache/links ./cmd/cdc-outbox 2>.cache/links.txt; \
+	@mkdir -p .cache; rm -f .cache/links; CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags -dumpdep -o .cache/links ./cmd/cdc-outbox 2>.cache/links.txt; \
 	grep -q '^main.main -> ' .cache/links.txt || { cat .cache/links.txt; exit 1; }; \
 	if grep '<ReflectMethod>' .cache/links.txt | head -3 | grep .; then echo "cmd/cdc-outbox must not call methods by name"; exit 1; fi; \
 	echo "cmd/cdc-outbox calls no method by name"
