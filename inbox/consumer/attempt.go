@@ -17,12 +17,12 @@ import (
 type outcome int
 
 const (
-	unfinished outcome = iota // the generation ended before the record was done
+	unfinished outcome = iota // the assignment ended before the record was done
 	handled
 	buried
 )
 
-// process handles or dead-letters a record. It returns false if the generation ended before the record was done.
+// process handles or dead-letters a record. It returns false if the assignment ended before the record was done.
 func (p *partition) process(work, over context.Context, m Message, unnamed error) bool {
 	switch {
 	case unnamed != nil:
@@ -61,10 +61,10 @@ func (p *partition) deal(work, over context.Context, m Message) outcome {
 	return buried
 }
 
-// errOver reports that the generation ended before the record was done.
+// errOver reports that the assignment ended before the record was done.
 var errOver = errors.New("consumer: the partition is being reassigned")
 
-// try gives the record to the handler until it is done (nil), must be dead-lettered, or the generation is over.
+// try gives the record to the handler until it is done (nil), must be dead-lettered, or the assignment is over.
 func (p *partition) try(work, over context.Context, m Message) (attempts int, err error) {
 	o := p.c.opts
 	pauses := o.backOff()

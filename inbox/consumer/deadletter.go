@@ -103,7 +103,7 @@ func (l letter) record(group, topic string, now time.Time) Message {
 }
 
 // bury writes the letter and repeats that for as long as it takes, because a record that is neither handled nor
-// dead-lettered would be lost. It returns false if the generation is over.
+// dead-lettered would be lost. It returns false if the assignment is over.
 func (p *partition) bury(work, over context.Context, l letter) bool {
 	o := p.c.opts
 	if p.holds != nil && l.Key != nil && l.class != NoID {

@@ -29,10 +29,11 @@
 // # Offsets
 //
 // Offsets are committed at once, but at most ten times a second. An offset is committed after its record was handled,
-// never before, and by the generation of the group in which the partition was assigned. The broker refuses the commits
-// of an earlier generation. When the group is rebalanced or Run's context ends, a running handler has Options.Drain to
-// finish. Then its context ends, nothing is committed for the record, and the next owner of the partition starts with
-// it. A record that is delivered again is recognized by its id.
+// never before, and while its partition is the member's: the broker refuses the commits of an earlier generation of the
+// group, and what could not be committed before a partition was given away is not committed later. When a partition is
+// given away, or Run's context ends, a running handler has Options.Drain to finish. Then its context ends, nothing is
+// committed for the record, and the next owner of the partition starts with it. A record that is delivered again is
+// recognized by its id.
 //
 // A partition whose next offset no longer exists, because the outage was longer than the retention, ends Run with a
 // *LostError. So does a log that was cut off before that offset. A Kafka client alone continues with the remaining

@@ -22,7 +22,7 @@ const (
 )
 
 // loadHeldKeys reads which keys are held, for as long as it takes, and handles the waiting letters that a predecessor
-// has left. Without it the first record might pass a letter of its key. It returns false if the generation is over.
+// has left. Without it the first record might pass a letter of its key. It returns false if the assignment is over.
 func (p *partition) loadHeldKeys(work, over context.Context) bool {
 	if p.c.opts.HoldKeys == 0 {
 		return true
@@ -80,7 +80,7 @@ func (p *partition) resume(work, over context.Context) bool {
 	return true
 }
 
-// inOrder handles the record, or lets it wait for the letters of its key. It returns false if the generation ended
+// inOrder handles the record, or lets it wait for the letters of its key. It returns false if the assignment ended
 // before the record was done.
 func (p *partition) inOrder(work, over context.Context, m Message) bool {
 	hash := keyHash(m.Key)
@@ -174,7 +174,7 @@ func (p *partition) drain(work, over context.Context, hash string) bool {
 }
 
 // reread returns the record of a letter: from the letter, or from its topic if the letter was cut. It returns false if
-// neither exists any more, or the generation is over.
+// neither exists any more, or the assignment is over.
 func (p *partition) reread(over context.Context, l *held) (Message, bool) {
 	for ; over.Err() == nil; sleep(over, time.Second) {
 		if !p.locate(over, l) {

@@ -39,7 +39,7 @@ type fetched struct {
 // partition. A new leader can answer so for a moment, while it does not know yet how much its followers have (KIP-207).
 const maxStrikes = 10
 
-// consume returns when over, the generation, ends, or with an error that ends Run. Of ctx only the values are used.
+// consume returns when over, the assignment, ends, or with an error that ends Run. Of ctx only the values are used.
 func (p *partition) consume(ctx, over context.Context) error {
 	work, release := drained(ctx, over, p.c.opts.Drain)
 	defer release()
@@ -155,7 +155,7 @@ func (p *partition) advance(work, over context.Context, step fetched) error {
 	return p.handleBatch(work, over, b)
 }
 
-// handleStep handles one step. A generation that ends meanwhile leaves the record to the next owner.
+// handleStep handles one step. An assignment that ends meanwhile leaves the record to the next owner.
 func (p *partition) handleStep(work, over context.Context, step fetched) error {
 	if step.isEvent && p.next >= 0 && step.record.Offset > p.next { // compaction, or a loss
 		if err := p.check(over); err != nil {
@@ -166,7 +166,7 @@ func (p *partition) handleStep(work, over context.Context, step fetched) error {
 		p.awaitOlder(over)
 	}
 	if over.Err() != nil {
-		return nil //nolint:nilerr // that the generation is over is not an error
+		return nil //nolint:nilerr // that the assignment is over is not an error
 	}
 	var m Message
 	if step.isEvent {
@@ -215,7 +215,7 @@ func (p *partition) lastStableOffset(over context.Context) (int64, error) {
 	return p.c.cluster.offset(over, p.topicPartition, atEnd, committed)
 }
 
-// check compares the next offset with the first existing offset. It repeats until the broker answers or the generation
+// check compares the next offset with the first existing offset. It repeats until the broker answers or the assignment
 // is over.
 func (p *partition) check(over context.Context) error {
 	for over.Err() == nil {
