@@ -31,7 +31,7 @@ func (p *partition) collect(step fetched) batch {
 		return b
 	}
 	for r := p.peek(); r != nil && p.add(&b, fetchedOf(r)); r = p.peek() {
-		p.ahead[0], p.ahead = nil, p.ahead[1:]
+		p.drop()
 	}
 	return b
 }

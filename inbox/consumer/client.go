@@ -13,8 +13,8 @@ import (
 )
 
 // A consumer has three clients of the cluster. One asks, and writes letters, for as long as Run runs. A membership of
-// the group has two: one is the member, and one reads what the group has assigned. So the group's protocol says who
-// reads a partition, and where reading begins is decided here.
+// the group has two: one is the member, and one reads the assigned partitions. So the group's protocol says who reads a
+// partition, and the offset to begin with is decided here.
 
 // asker sends a request to a broker that can answer it: a *kgo.Client, or a *kgo.Broker.
 type asker interface {
@@ -70,7 +70,7 @@ const (
 	fetchWait  = 500 * time.Millisecond // how long a broker waits for a first record
 	fetchBytes = 1 << 20                // of one partition; a larger batch comes whole all the same (KIP-74)
 	fetchMost  = 32 << 20               // of a broker's partitions
-	// mostBatch bounds what a batch of records may expand to.
+	// mostBatch bounds a batch of records that is expanded.
 	mostBatch = 256 << 20
 	// mostLetter is left to the broker, which has a limit of its own.
 	mostLetter = 96 << 20

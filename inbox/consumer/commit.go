@@ -28,7 +28,7 @@ func (m *membership) awake() {
 // commitPause is the time between commits.
 const commitPause = 100 * time.Millisecond
 
-// commitAll commits what is done until ctx ends.
+// commitAll commits the offsets of finished records until ctx ends.
 func (m *membership) commitAll(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -73,15 +73,13 @@ func (m *membership) commit(ctx context.Context) (done bool) {
 
 // forget drops the offsets of partitions that were given away and that could not be committed: a later generation
 // would accept them, and the new owner may be further on.
-func (m *membership) forget(of map[string][]int32) {
+func (m *membership) forget(of []topicPartition) {
 	m.committing.Lock()
 	defer m.committing.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for topic, ids := range of {
-		for _, id := range ids {
-			delete(m.finished, topicPartition{topic, int(id)})
-		}
+	for _, tp := range of {
+		delete(m.finished, tp)
 	}
 }
 

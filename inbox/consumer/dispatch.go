@@ -43,7 +43,7 @@ func JSON[Tx, T any](
 	}
 }
 
-// unquoted is the error without what the value has, since it becomes a header of the dead letter and a line of the log.
+// unquoted is the error without parts of the value, since it becomes a header of the dead letter and a line of the log.
 func unquoted(err error) error {
 	switch e := err.(type) { //nolint:errorlint // of json.Unmarshal itself
 	case *json.SyntaxError:

@@ -4,30 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// stored is what a group has committed in a partition.
+// stored is a group's offset in a partition, and the topic that it belongs to.
 type stored struct {
 	next int64 // -1: nothing
 	id   topicID
 }
 
-// stored asks for what the group has committed in partitions.
+// stored asks for the group's offsets in partitions.
 func (c *cluster) stored(ctx context.Context, group string, of []topicPartition) (map[topicPartition]stored, error) {
 	found := map[topicPartition]stored{}
 	if len(of) == 0 {
 		return found, nil
 	}
-	byTopic := map[string][]int32{}
-	for _, tp := range of {
-		byTopic[tp.topic] = append(byTopic[tp.topic], int32(tp.id))
-	}
 	g := kmsg.NewOffsetFetchRequestGroup()
 	g.Group = group
-	for topic, partitions := range byTopic {
+	for topic, partitions := range byTopic(of, func(tp topicPartition) int32 { return int32(tp.id) }) {
 		t := kmsg.NewOffsetFetchRequestGroupTopic()
 		t.Topic, t.Partitions = topic, partitions
 		g.Topics = append(g.Topics, t)
@@ -57,12 +55,7 @@ func (c *cluster) stored(ctx context.Context, group string, of []topicPartition)
 			found[topicPartition{t.Topic, int(p.Partition)}] = s
 		}
 	}
-	for _, tp := range of {
-		if _, ok := found[tp]; !ok {
-			return nil, fmt.Errorf("the broker's answer does not name %s partition %d", tp.topic, tp.id)
-		}
-	}
-	return found, nil
+	return found, named(of, found)
 }
 
 // membershipOf is a member in a generation of its group.
@@ -75,13 +68,12 @@ type membershipOf struct {
 func (c *cluster) commit(ctx context.Context, as membershipOf, offsets map[topicPartition]stored) error {
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.MemberID, req.Generation = as.group, as.member, as.generation
-	byTopic := map[string][]kmsg.OffsetCommitRequestTopicPartition{}
-	for tp, s := range offsets {
-		p := kmsg.NewOffsetCommitRequestTopicPartition()
+	partition := func(tp topicPartition) kmsg.OffsetCommitRequestTopicPartition {
+		p, s := kmsg.NewOffsetCommitRequestTopicPartition(), offsets[tp]
 		p.Partition, p.Offset, p.Metadata = int32(tp.id), s.next, kmsg.StringPtr(s.id.stored())
-		byTopic[tp.topic] = append(byTopic[tp.topic], p)
+		return p
 	}
-	for topic, partitions := range byTopic {
+	for topic, partitions := range byTopic(slices.Collect(maps.Keys(offsets)), partition) {
 		t := kmsg.NewOffsetCommitRequestTopic()
 		t.Topic, t.Partitions = topic, partitions
 		req.Topics = append(req.Topics, t)

@@ -28,14 +28,10 @@ func (m *membership) readEnds(ctx context.Context) {
 		s := p.read()
 		of[i] = topicPartition{s.Topic, s.Partition}
 	}
-	firsts, err := m.c.cluster.offsets(ctx, of, atFirst, committed)
-	if err == nil {
-		var ends map[topicPartition]int64
-		ends, err = m.c.cluster.offsets(ctx, of, atEnd, committed)
-		for i, p := range seen {
-			if end, ok := ends[of[i]]; ok {
-				p.looked(firsts[of[i]], end)
-			}
+	firsts, ends, err := m.c.cluster.bounds(ctx, of, committed)
+	for i, p := range seen {
+		if end, ok := ends[of[i]]; ok {
+			p.looked(firsts[of[i]], end)
 		}
 	}
 	if err != nil && ctx.Err() == nil {

@@ -18,8 +18,8 @@ import (
 type Login interface {
 	// Mechanism is its registered name.
 	Mechanism() string
-	// Start begins a login with the broker at the address. It returns what is sent first, and a function that gets each
-	// answer of the broker and returns what is sent next, and whether nothing more is awaited then.
+	// Start begins a login with the broker at the address. It returns the first message, and a function that gets each
+	// answer of the broker and returns the next message, and true if no answer is awaited then.
 	Start(ctx context.Context, address string) (first []byte, next func([]byte) ([]byte, bool, error), err error)
 }
 

@@ -2,6 +2,8 @@ package consumer
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,8 +11,8 @@ import (
 )
 
 // membership is the time in which the consumer is a member of its group for one list of topics. The group's protocol is
-// cooperative (KIP-429): what stays with the member is handled on while the group distributes partitions, and what it
-// gives away it gives away after its handler has ended and its offset is committed.
+// cooperative (KIP-429): a partition that stays with the member is handled on while the group distributes partitions,
+// and a partition is given away after its handler has ended and its offset is committed.
 type membership struct {
 	c       *Consumer
 	topics  topics
@@ -111,15 +113,11 @@ func (m *membership) assign(_ context.Context, _ *kgo.Client, added map[string][
 	}
 	begins := &beginning{known: make(chan struct{})}
 	over, cancel := context.WithCancel(context.WithoutCancel(m.ctx))
-	var of []topicPartition
-	var running sync.WaitGroup // what was added
-	for topic, ids := range added {
-		for _, id := range ids {
-			tp := topicPartition{topic, int(id)}
-			of = append(of, tp)
-			running.Add(1)
-			m.start(tp, begins, running.Done)
-		}
+	of := partitionsIn(added)
+	var running sync.WaitGroup
+	for _, tp := range of {
+		running.Add(1)
+		m.start(tp, begins, running.Done)
 	}
 	m.work.Go(func() { begins.ask(over, c, of) })
 	m.work.Go(func() { running.Wait(); cancel() })
@@ -160,7 +158,17 @@ func (m *membership) start(tp topicPartition, begins *beginning, ended func()) {
 	})
 }
 
-// seen returns the progress of what is assigned.
+// partitionsIn lists partitions as the client's callbacks have them.
+func partitionsIn(of map[string][]int32) (list []topicPartition) {
+	for topic, ids := range of {
+		for _, id := range ids {
+			list = append(list, topicPartition{topic, int(id)})
+		}
+	}
+	return list
+}
+
+// seen returns the progress of the assigned partitions.
 func (m *membership) seen() (of []*progress) {
 	for _, a := range m.assigned {
 		of = append(of, a.progress)
@@ -170,28 +178,28 @@ func (m *membership) seen() (of []*progress) {
 
 // revoke gives partitions away: their handlers end, and their offsets are committed. The member's heartbeats go on
 // meanwhile, except when it leaves.
-func (m *membership) revoke(ctx context.Context, _ *kgo.Client, of map[string][]int32) {
+func (m *membership) revoke(ctx context.Context, _ *kgo.Client, given map[string][]int32) {
+	of := partitionsIn(given)
 	m.stop(of)
 	m.commit(ctx)
 	m.forget(of)
 }
 
 // lose ends with partitions that are another member's already. Their offsets are not committed.
-func (m *membership) lose(_ context.Context, _ *kgo.Client, of map[string][]int32) {
+func (m *membership) lose(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+	of := partitionsIn(lost)
 	m.stop(of)
 	m.forget(of)
 }
 
 // stop ends the handlers of partitions, and waits for them.
-func (m *membership) stop(of map[string][]int32) {
+func (m *membership) stop(of []topicPartition) {
 	m.mu.Lock()
 	var ending []*assignment
-	for topic, ids := range of {
-		for _, id := range ids {
-			if a := m.assigned[topicPartition{topic, int(id)}]; a != nil {
-				ending = append(ending, a)
-				delete(m.assigned, topicPartition{topic, int(id)})
-			}
+	for _, tp := range of {
+		if a := m.assigned[tp]; a != nil {
+			ending = append(ending, a)
+			delete(m.assigned, tp)
 		}
 	}
 	seen := m.seen()
@@ -208,12 +216,9 @@ func (m *membership) stop(of map[string][]int32) {
 // leave ends with all partitions, as revoke does, and then leaves the group. It does so by another connection than the
 // member's: a broker may be waiting there until all members have joined, and the client waits for its answer.
 func (m *membership) leave(kill func()) {
-	all := map[string][]int32{}
 	m.mu.Lock()
 	m.leaving = true
-	for tp := range m.assigned {
-		all[tp.topic] = append(all[tp.topic], int32(tp.id))
-	}
+	all := slices.Collect(maps.Keys(m.assigned))
 	m.mu.Unlock()
 	m.stop(all)
 	m.work.Wait()

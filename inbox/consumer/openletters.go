@@ -141,11 +141,7 @@ func (c *Consumer) follow(ctx context.Context, topic string, known follower, end
 		return err
 	}
 	partitions := partitionsOf(topic, info.partitions())
-	firsts, err := c.cluster.offsets(ctx, partitions, atFirst, end)
-	if err != nil {
-		return err
-	}
-	ends, err := c.cluster.offsets(ctx, partitions, atEnd, end)
+	firsts, ends, err := c.cluster.bounds(ctx, partitions, end)
 	if err != nil {
 		return err
 	}

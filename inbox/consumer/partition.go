@@ -100,7 +100,8 @@ func (p *partition) read(work, over context.Context) error {
 			}
 			continue
 		}
-		if err := p.advance(work, over, p.take(r)); err != nil {
+		p.drop()
+		if err := p.advance(work, over, fetchedOf(r)); err != nil {
 			return err
 		}
 		select {
@@ -112,18 +113,15 @@ func (p *partition) read(work, over context.Context) error {
 	return nil
 }
 
-// lookAtLetters handles what does not wait any more.
+// lookAtLetters handles letters that do not wait any more.
 func (p *partition) lookAtLetters(work, over context.Context) {
 	if len(p.holds.keys) > 0 && p.refresh(over) {
 		p.resume(work, over)
 	}
 }
 
-// take removes the record that peek returned.
-func (p *partition) take(r *kgo.Record) fetched {
-	p.ahead[0], p.ahead = nil, p.ahead[1:]
-	return fetchedOf(r)
-}
+// drop removes the record that peek returned.
+func (p *partition) drop() { p.ahead[0], p.ahead = nil, p.ahead[1:] }
 
 func fetchedOf(r *kgo.Record) fetched {
 	if r.Attrs.IsControl() {

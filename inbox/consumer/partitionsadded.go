@@ -73,11 +73,7 @@ func (p *partition) committedOthers(over context.Context) (map[topicPartition]in
 // ends returns the ends of the partitions that hold anything.
 func (p *partition) ends(over context.Context, of map[topicPartition]int64) (map[topicPartition]int64, error) {
 	partitions := slices.Collect(maps.Keys(of))
-	firsts, err := p.c.cluster.offsets(over, partitions, atFirst, committed)
-	if err != nil {
-		return nil, err
-	}
-	ends, err := p.c.cluster.offsets(over, partitions, atEnd, committed)
+	firsts, ends, err := p.c.cluster.bounds(over, partitions, committed)
 	maps.DeleteFunc(ends, func(tp topicPartition, end int64) bool { return end <= firsts[tp] })
 	return ends, err
 }

@@ -81,8 +81,8 @@ func (r *reading) open(tp topicPartition, at int64) *feed {
 	return f
 }
 
-// close ends the feed. What run has in hand is given away first: a feed of the same partition that is opened afterwards
-// may begin elsewhere, and would take it for what comes first.
+// close ends the feed. An answer that run has in hand is given away first: a feed of the same partition that is opened
+// afterwards may begin elsewhere, and would take it for what comes first.
 func (f *feed) close() {
 	f.of.client.RemoveConsumePartitions(f.partition())
 	f.of.mu.Lock()
@@ -102,7 +102,7 @@ func (f *feed) close() {
 
 func (f *feed) partition() map[string][]int32 { return map[string][]int32{f.topic: {int32(f.id)}} }
 
-// run gives what is read to the feeds until ctx ends.
+// run gives answers to the feeds until ctx ends.
 func (r *reading) run(ctx context.Context) {
 	var said time.Time
 	for ctx.Err() == nil {
@@ -110,7 +110,7 @@ func (r *reading) run(ctx context.Context) {
 		r.begin(interrupt)
 		failed := r.give(waiting)
 		interrupt()
-		r.over(ctx.Err() != nil)
+		r.over(false)
 		if failed == nil {
 			continue
 		}
@@ -156,7 +156,7 @@ func (r *reading) over(ended bool) {
 	r.round.Broadcast()
 }
 
-// put adds what was read.
+// put adds the records of an answer.
 func (f *feed) put(records []*kgo.Record, err error) {
 	f.mu.Lock()
 	f.records = append(f.records, records...)
@@ -174,7 +174,7 @@ func (f *feed) put(records []*kgo.Record, err error) {
 	}
 }
 
-// take returns what has come, and an error that nothing comes after.
+// take returns the records so far, and an error that nothing comes after.
 func (f *feed) take() ([]*kgo.Record, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -41,7 +41,7 @@ func (s *slow) PollFetches(ctx context.Context) kgo.Fetches {
 	return kgo.NewErrFetch(ctx.Err())
 }
 
-// TestAFeedThatIsOpenedAgain: what was read for a feed that is closed is not given to the next one of its partition,
+// TestAFeedThatIsOpenedAgain: an answer to a feed that is closed is not given to the next one of its partition,
 // which may begin at an earlier offset, after a rebalance: it would pass over the records between.
 //
 // Bug (monitor): Records in transit while a partition was given away reached the next reader of the partition.

@@ -18,7 +18,7 @@ type topicPartition struct {
 	id    int
 }
 
-// topicInfo is what a broker knows of a topic.
+// topicInfo is a broker's knowledge of a topic.
 type topicInfo struct {
 	id       topicID
 	err      error
@@ -117,7 +117,7 @@ const (
 	atEnd   = -1
 )
 
-// isolation is a level of KIP-98: what a reader may get.
+// isolation is a level of KIP-98.
 type isolation int8
 
 const (
@@ -136,13 +136,11 @@ func (c *cluster) offsets(
 	}
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.IsolationLevel = int8(level)
-	byTopic := map[string][]kmsg.ListOffsetsRequestTopicPartition{}
-	for _, tp := range of {
+	for topic, partitions := range byTopic(of, func(tp topicPartition) kmsg.ListOffsetsRequestTopicPartition {
 		p := kmsg.NewListOffsetsRequestTopicPartition()
 		p.Partition, p.Timestamp = int32(tp.id), at
-		byTopic[tp.topic] = append(byTopic[tp.topic], p)
-	}
-	for topic, partitions := range byTopic {
+		return p
+	}) {
 		t := kmsg.NewListOffsetsRequestTopic()
 		t.Topic, t.Partitions = topic, partitions
 		req.Topics = append(req.Topics, t)
@@ -160,12 +158,39 @@ func (c *cluster) offsets(
 			offsets[topicPartition{t.Topic, int(p.Partition)}] = p.Offset
 		}
 	}
-	for _, tp := range of {
-		if _, ok := offsets[tp]; !ok && err == nil {
-			err = fmt.Errorf("the broker's answer does not name %s partition %d", tp.topic, tp.id)
-		}
+	if err == nil {
+		err = named(of, offsets)
 	}
 	return offsets, err
+}
+
+// bounds asks for the first offsets of partitions, and for their ends.
+func (c *cluster) bounds(
+	ctx context.Context, of []topicPartition, level isolation,
+) (firsts, ends map[topicPartition]int64, err error) {
+	if firsts, err = c.offsets(ctx, of, atFirst, level); err == nil {
+		ends, err = c.offsets(ctx, of, atEnd, level)
+	}
+	return firsts, ends, err
+}
+
+// byTopic is the form of requests: topics, and of each its partitions.
+func byTopic[P any](of []topicPartition, partition func(topicPartition) P) map[string][]P {
+	topics := map[string][]P{}
+	for _, tp := range of {
+		topics[tp.topic] = append(topics[tp.topic], partition(tp))
+	}
+	return topics
+}
+
+// named returns an error if an answer does not name a partition that was asked about.
+func named[V any](of []topicPartition, in map[topicPartition]V) error {
+	for _, tp := range of {
+		if _, ok := in[tp]; !ok {
+			return fmt.Errorf("the broker's answer does not name %s partition %d", tp.topic, tp.id)
+		}
+	}
+	return nil
 }
 
 // offset asks for one offset.
@@ -222,7 +247,7 @@ func (c *cluster) write(ctx context.Context, m Message) error {
 	return client.writer.ProduceSync(ctx, r).FirstErr()
 }
 
-// messageOf returns the message of a record, without what its headers say.
+// messageOf returns the message of a record, before its headers are read.
 func messageOf(r *kgo.Record) Message {
 	m := Message{
 		Topic: r.Topic, Partition: int(r.Partition), Offset: r.Offset, Key: r.Key, Value: r.Value, Time: r.Timestamp,

@@ -30,7 +30,7 @@ func parseStored(metadata string) (id topicID) {
 	return id
 }
 
-// beginning is where the group begins in partitions that were assigned together.
+// beginning has the group's offsets in partitions that were assigned together.
 type beginning struct {
 	known  chan struct{} // closed once stored is; it does not change any more
 	stored map[topicPartition]stored

@@ -127,8 +127,7 @@ func (c *Consumer) awaitTopics(ctx context.Context) *topics {
 
 // reportMissing keeps the topics that cannot be read for Status and Ready, logs each change, and notes new topics.
 func (c *Consumer) reportMissing(t topics) {
-	missing := t.missing
-	before := c.members.misses(missing)
+	missing, before := t.missing, c.members.misses(t.missing)
 	for _, name := range c.members.look(t) {
 		c.opts.Metrics.Expect(c.opts.Group, name)
 	}
@@ -180,7 +179,7 @@ func (c *Consumer) watchTopics(ctx context.Context, joined topics) *topics {
 	}
 }
 
-// changed says why what is there now cannot be read as what was there before; empty: it can.
+// changed says why the topics cannot be read on as before; empty: they can.
 func (t topics) changed(before topics) string {
 	if !slices.Equal(t.names, before.names) {
 		return "the topics that can be read are now " + strings.Join(t.names, " ")

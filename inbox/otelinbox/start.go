@@ -77,14 +77,7 @@ func endSpan(span trace.Span, err error) {
 // carrier reads the record's headers.
 type carrier struct{ m *consumer.Message }
 
-func (c carrier) Get(key string) string {
-	for i := range c.m.Headers {
-		if c.m.Headers[i].Key == key {
-			return string(c.m.Headers[i].Value)
-		}
-	}
-	return ""
-}
+func (c carrier) Get(key string) string { return string(c.m.Header(key)) }
 
 func (c carrier) Keys() []string {
 	keys := make([]string, len(c.m.Headers))
