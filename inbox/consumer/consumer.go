@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // Consumer is one member of a consumer group.
@@ -62,8 +60,7 @@ func (e *LostError) Error() string {
 }
 
 // Run consumes until ctx ends. It then waits for running handlers, at most Drain, and returns nil. A broken connection
-// does not end it. A *LostError does, and so does a dead-letter topic that does not exist at the start. Run may be
-// called again, but not concurrently.
+// does not end it. A *LostError does. Run may be called again, but not concurrently.
 func (c *Consumer) Run(ctx context.Context) error {
 	c.members.run(true)
 	defer c.members.run(false)
@@ -73,9 +70,6 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 	defer cluster.close()
 	c.cluster = cluster
-	if err := c.checkDeadLetterTopics(ctx); err != nil {
-		return err
-	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var running sync.WaitGroup
@@ -92,24 +86,4 @@ func (c *Consumer) Run(ctx context.Context) error {
 		return lost
 	}
 	return err
-}
-
-// checkDeadLetterTopics finds a missing topic before the first record needs it. If the broker does not answer, joining
-// the group reports it.
-func (c *Consumer) checkDeadLetterTopics(ctx context.Context) error {
-	var names []string
-	for _, topic := range c.opts.Topics {
-		names = append(names, c.opts.DeadLetterTopic(topic))
-	}
-	infos, err := c.cluster.topics(ctx, names)
-	if err != nil {
-		return nil //nolint:nilerr // joining the group reports that the broker does not answer
-	}
-	for _, name := range names {
-		if errors.Is(infos[name].err, kerr.UnknownTopicOrPartition) {
-			return fmt.Errorf("consumer: the dead-letter topic %s does not exist; create it first: kafka-topics.sh "+
-				"--bootstrap-server BROKER:9092 --create --topic %[1]s", name)
-		}
-	}
-	return nil
 }

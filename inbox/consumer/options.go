@@ -19,10 +19,11 @@ import (
 type Options struct {
 	Brokers []string // Required.
 	Group   string   // the consumer group. Required.
-	Topics  []string // Required, unless Pattern is set.
+	// Topics to consume. A topic that does not exist, or whose dead-letter topic does not, waits for it, and Ready says
+	// so; the others are consumed meanwhile. Required, unless Pattern is set.
+	Topics []string
 	// Pattern matches the names of topics to consume besides Topics, as a whole: the relay makes a topic for each
-	// aggregate type. The list is looked at every few seconds. A topic whose dead-letter topic does not exist waits for
-	// it, and Ready says so; internal topics and dead-letter topics are never meant.
+	// aggregate type. The list is looked at every few seconds. Internal topics and dead-letter topics are never meant.
 	Pattern string
 	TLS     *tls.Config
 	Login   Login // default: none

@@ -26,6 +26,11 @@ type topicInfo struct {
 	leaders  map[int]int32 // by partition
 }
 
+// exists is false for the zero value, which an answer about all topics has for others.
+func (t topicInfo) exists() bool {
+	return t.leaders != nil && !errors.Is(t.err, kerr.UnknownTopicOrPartition)
+}
+
 // partitions lists the topic's partitions.
 func (t topicInfo) partitions() []int { return slices.Sorted(maps.Keys(t.leaders)) }
 

@@ -58,31 +58,40 @@ func (c *Consumer) lookUp(ctx context.Context) (t topics, err error) {
 	return t, nil
 }
 
-// infos asks for the topics that are named, and for the others that match.
+// infos asks for the topics that are named, and for the others that match. A topic whose dead-letter topic does not
+// exist is not read: a record that cannot be handled would have no place.
 func (c *Consumer) infos(ctx context.Context) (map[string]topicInfo, error) {
-	if c.opts.pattern == nil {
-		return c.cluster.topics(ctx, c.opts.Topics)
+	letters := map[string]bool{}
+	for _, name := range c.opts.Topics {
+		letters[c.opts.DeadLetterTopic(name)] = true
 	}
-	all, err := c.cluster.topics(ctx, nil)
+	var ask []string // all
+	if c.opts.pattern == nil {
+		ask = slices.Concat(c.opts.Topics, slices.Collect(maps.Keys(letters)))
+	}
+	all, err := c.cluster.topics(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
-	infos, letters := map[string]topicInfo{}, map[string]bool{}
-	for name := range all {
-		letters[c.opts.DeadLetterTopic(name)] = true
-	}
-	for name, info := range all {
-		if info.internal || letters[name] || !c.opts.pattern.MatchString(name) {
-			continue
+	infos := map[string]topicInfo{}
+	if c.opts.pattern != nil {
+		for name := range all {
+			letters[c.opts.DeadLetterTopic(name)] = true
 		}
-		if to := c.opts.DeadLetterTopic(name); all[to].leaders == nil {
-			info.err = fmt.Errorf("%w: %s", errNoLetters, to)
+		for name, info := range all {
+			if !info.internal && !letters[name] && c.opts.pattern.MatchString(name) {
+				infos[name] = info
+			}
 		}
-		infos[name] = info
 	}
 	for _, name := range c.opts.Topics {
-		info, ok := all[name]
-		if !ok {
+		infos[name] = all[name]
+	}
+	for name, info := range infos {
+		if to := c.opts.DeadLetterTopic(name); info.exists() && !all[to].exists() {
+			info.err = fmt.Errorf("%w: kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic %s",
+				errNoLetters, to)
+		} else if !info.exists() {
 			info.err = kerr.UnknownTopicOrPartition
 		}
 		infos[name] = info
@@ -90,7 +99,7 @@ func (c *Consumer) infos(ctx context.Context) (map[string]topicInfo, error) {
 	return infos, nil
 }
 
-// errNoLetters is why a topic that matches is not read.
+// errNoLetters is why a topic that exists is not read.
 var errNoLetters = errors.New("its dead-letter topic does not exist; create it")
 
 // known are the topics that are meant.

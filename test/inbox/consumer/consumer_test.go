@@ -22,7 +22,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
 )
 
 // 1,000 events of one aggregate among events of others, which are handled at the same time.
@@ -565,15 +564,6 @@ func TestLostRecordsWhileAHandlerRuns(t *testing.T) {
 	require.ErrorAs(t, <-result, &lost)
 	require.EqualValues(t, 9, lost.First)
 	require.ErrorContains(t, lost, "no longer exists, because the partition begins at 9")
-}
-
-func TestAMissingDeadLetterTopicIsSaid(t *testing.T) {
-	t.Parallel()
-	b := testkit.FakeBroker(t, fakebroker.Options{Topics: map[string]int32{topic: 1}})
-	c, err := consumer.New(consumer.Options{Brokers: b.Addrs(), Group: "g", Topics: []string{topic}},
-		func(context.Context, consumer.Message) error { return nil })
-	require.NoError(t, err)
-	require.ErrorContains(t, c.Run(t.Context()), topic+".DLT does not exist")
 }
 
 // Neither aborted records nor control records arrive, also where nothing follows them.

@@ -63,7 +63,8 @@ func TestTopicsByPattern(t *testing.T) {
 	produce("item.events", "first")
 	require.Eventually(t, func() bool { return c.Ready() != nil }, time.Minute, 5*time.Millisecond)
 	require.ErrorContains(t, c.Ready(),
-		"the topic item.events cannot be read: its dead-letter topic does not exist; create it: item.events.DLT")
+		"the topic item.events cannot be read: its dead-letter topic does not exist; create it: kafka-topics.sh "+
+			"--bootstrap-server BROKER:9092 --create --topic item.events.DLT")
 	require.Equal(t, []string{"item.events"}, c.Status().Missing)
 	produce("order.events", "meanwhile")
 	j.await(t, 2)

@@ -3,6 +3,7 @@ package consumer_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 )
 
-// One topic of two does not exist. The other is consumed, the consumer says which one is missing, and it is read from
-// its first event on once it exists, also the partition that it gets later.
+// One topic of two does not exist, and later its dead-letter topic does not. The other is consumed, the consumer says
+// which one is missing, and the topic is read from its first event on once both exist, also the partition that it gets
+// later.
 //
 // Bug (monitor): A topic that did not exist ended each generation of the group as soon as it began, and the consumer
 // was ready. Cost: none of the events of the other topics was handled, 100 generations a second, no line in the log. A
@@ -25,7 +27,6 @@ func TestMissingTopic(t *testing.T) {
 	}
 	t.Parallel()
 	b := newBed(t, 2)
-	require.NoError(t, b.CreateTopic("later.DLT", 1, nil))
 	for i := range 20 {
 		b.produce(t, record(fmt.Sprint(i), fmt.Sprintf("e%02d", i)))
 	}
@@ -52,6 +53,14 @@ func TestMissingTopic(t *testing.T) {
 	}
 	require.NoError(t, b.CreateTopic("later", 1, nil))
 	produce(0, "first")
+	const noLetters = "its dead-letter topic does not exist; create it: kafka-topics.sh --bootstrap-server " +
+		"BROKER:9092 --create --topic later.DLT"
+	require.Eventually(t, func() bool {
+		err := c.Ready()
+		return err != nil && strings.Contains(err.Error(), "the topic later cannot be read: "+noLetters)
+	}, time.Minute, 10*time.Millisecond)
+	require.Len(t, j.ids(), 20)
+	require.NoError(t, b.CreateTopic("later.DLT", 1, nil))
 	j.await(t, 21)
 	require.Contains(t, j.ids(), "first")
 	require.Eventually(t, func() bool { return c.Ready() == nil }, time.Minute, 10*time.Millisecond)
