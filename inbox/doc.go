@@ -14,8 +14,8 @@
 //	default:                                               // failed, nothing was written
 //	}
 //
-// NewSQL is the same for database/sql. Package inbox/consumer has the loop that reads Kafka, retries, and dead-letters
-// records that cannot be handled.
+// NewSQL is the same for database/sql. Wait returns when a consumer has handled an event. Package inbox/consumer has
+// the loop that reads Kafka, retries, and dead-letters records that cannot be handled.
 //
 // # Identity of an event
 //

@@ -109,3 +109,13 @@ func ExampleInbox_Prune() {
 		log.Print(err)
 	}
 }
+
+// A page that shows what another service has done with an event waits for a moment, and then shows what there is.
+func ExampleInbox_Wait() {
+	var billing *inbox.Inbox // from inbox.New, with the name of the consumer, on its database
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := billing.Wait(ctx, "7d2c0f1e-9a53-4c55-8f0e-6a1a2b3c4d5e"); err != nil {
+		log.Print("not billed yet: ", err)
+	}
+}

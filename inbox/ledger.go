@@ -22,6 +22,7 @@ type ledger struct {
 	states   string // of several events
 	complete string
 	state    string
+	handled  string // how many of several events are completed
 	reserve  string // insert that returns the claim; confirm and release end only that claim
 	confirm  string
 	release  string
@@ -85,6 +86,8 @@ FROM pg_catalog.unnest($2::text[]) AS e (id) LEFT JOIN ` + table + ` ON consumer
 		state: `SELECT CASE WHEN status = 'COMPLETED' THEN 'completed'
 	WHEN claimed_at < pg_catalog.now() - $3::float8 * interval '1 microsecond' THEN 'stale' ELSE 'fresh' END
 FROM ` + table + ` WHERE consumer = $1 AND event_id = $2`,
+		handled: `SELECT pg_catalog.count(*) FROM ` + table + `
+WHERE consumer = $1 AND event_id = ANY ($2::text[]) AND status = 'COMPLETED'`,
 		prune: `DELETE FROM ` + table + ` WHERE ctid = ANY (ARRAY(SELECT ctid FROM ` + table + `
 WHERE consumer = $1 AND claimed_at < pg_catalog.now() - $2::float8 * interval '1 microsecond' AND status = 'COMPLETED'
 LIMIT $3 FOR UPDATE SKIP LOCKED))`,

@@ -58,7 +58,7 @@ func TestThePageOfTheLedger(t *testing.T) {
 	require.NoError(t, err)
 	for _, statement := range []string{
 		schema, transactionID, lockStatement, l.insert, l.each, l.states, l.complete, l.state, l.reserve,
-		l.confirm, l.release, l.prune,
+		l.confirm, l.release, l.handled, l.prune,
 	} {
 		require.Contains(t, string(b), "\n"+strings.TrimSuffix(strings.TrimSpace(statement), ";")+";\n")
 	}

@@ -29,6 +29,7 @@
 //
 // # Tests
 //
+// Wait returns when the relay has published what was committed before, so a test needs no sleep.
 // Package outbox/outboxtest shows a test which events a transaction has written, before it commits.
 //
 // # Other languages

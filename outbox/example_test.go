@@ -124,3 +124,13 @@ func ExampleEnvelope() {
 	fmt.Println(e.EventType, e.EventVersion, e.Data.Total)
 	// Output: order_paid 2 12.5
 }
+
+// A test waits until the relay has published what the code under test has committed.
+func ExampleWait() {
+	var conn *pgx.Conn // to the primary; or a pgxpool.Pool
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := outbox.Wait(ctx, conn, "orders"); err != nil { // the slot
+		log.Print(err)
+	}
+}
