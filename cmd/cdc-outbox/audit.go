@@ -28,7 +28,7 @@ func (a *app) auditCommand() *cobra.Command {
 		Long: `audit compares the rows of the outbox tables with the ledgers of consumers (package inbox) over a
 window of time. It finds events that are committed and not published, published and not handled, begun and not
 finished, rows that share an id, and ids that were handled and never committed; and it says how long events took from
-the row's timestamp to the handling.
+the row's timestamp to the handling, and which share of them was handled within --within.
 
 The window ends --grace ago, or at the begin of a transaction that has written and is still open if that is earlier,
 and begins --since before its end. A ledger may be in another database: --consumer
@@ -62,6 +62,8 @@ wrong, 3 something was found.`,
 	f.StringVar(&o.table, "ledger", "processed_events", "the ledgers' table")
 	f.DurationVar(&o.Since, "since", 24*time.Hour, "length of the window")
 	f.DurationVar(&o.Grace, "grace", 5*time.Minute, "how long ago the window ends; younger events are not judged")
+	f.DurationVar(&o.Within, "within", time.Minute,
+		"objective for the time from commit to handling: the report has the share of events that met it")
 	f.DurationVar(&o.Wait, "wait", 10*time.Second, "how long to wait for the slot to confirm what is written")
 	f.StringArrayVar(&o.Archives, "archive", nil,
 		"rows that prune --archive has written to this file or directory count too; may be repeated")

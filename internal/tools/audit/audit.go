@@ -21,6 +21,7 @@ type Options struct {
 	Ledgers  []Ledger
 	Since    time.Duration // how long before its end the window begins
 	Grace    time.Duration // how long before now it ends
+	Within   time.Duration // the objective for the time from commit to handling
 	Wait     time.Duration // for the slot to confirm the WAL written before the audit
 	Archives []string      // files of rows that prune has deleted, or directories of them
 	Complete bool          // no row was ever deleted from the outbox tables, except the rows in Archives
@@ -51,7 +52,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, undone(err)
 	}
 	defer a.close()
-	r := &Report{Since: a.since.UTC(), Until: a.until.UTC(), Confirmed: a.confirmed, HeldBack: a.held, Clean: true}
+	r := &Report{
+		Since: a.since.UTC(), Until: a.until.UTC(), Within: o.Within.Seconds(), Confirmed: a.confirmed,
+		HeldBack: a.held, Clean: true,
+	}
 	r.Oldest, r.Unseen = a.seen()
 	if len(o.Archives) > 0 {
 		r.Archives = &a.archives
@@ -151,6 +155,7 @@ func (c *comparison) visit(ctx context.Context, e *event, h *handled) error {
 // match notes an event that the ledger has.
 func (c *comparison) match(e *event, h *handled) {
 	if !h.done {
+		c.judgeTime(e, c.now)
 		if h.at.Before(c.until) {
 			c.add(Unfinished, e.id, e.at, c.now)
 		}
@@ -158,6 +163,14 @@ func (c *comparison) match(e *event, h *handled) {
 	}
 	c.Handled++
 	c.ages.add(h.at.Sub(e.at))
+	c.judgeTime(e, h.at)
+}
+
+// judgeTime counts an event that was handled, or is still to be handled, after the objective.
+func (c *comparison) judgeTime(e *event, at time.Time) {
+	if at.Sub(e.at) > c.o.Within {
+		c.Late++
+	}
 }
 
 // lookUpMissing asks the ledger for events of the window, whenever they were handled.
@@ -172,12 +185,14 @@ func (c *comparison) lookUpMissing(ctx context.Context) error {
 	for i := range c.missing {
 		e := &c.missing[i]
 		h, ok := found[e.id]
-		switch {
-		case ok:
+		if ok {
 			c.match(e, &h)
-		case e.published:
+			continue
+		}
+		c.judgeTime(e, c.now)
+		if e.published {
 			c.add(Unhandled, e.id, e.at, c.now)
-		default:
+		} else {
 			c.add(Unpublished, e.id, e.at, c.now)
 		}
 	}

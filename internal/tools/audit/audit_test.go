@@ -123,7 +123,8 @@ func TestAuditFindsEachKind(t *testing.T) {
 	handle("another", "ghost2", "COMPLETED", 2*time.Hour)
 
 	o := Options{
-		DSN: db.DSN, Since: 24 * time.Hour, Grace: 5 * time.Minute, Wait: 0, Examples: 10, Progress: silent{},
+		DSN: db.DSN, Since: 24 * time.Hour, Grace: 5 * time.Minute, Within: time.Minute, Wait: 0,
+		Examples: 10, Progress: silent{},
 		Admin: setup.Config{Objects: postgres.Objects{
 			Slot: db.Slot, Publication: db.Publication,
 			Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
@@ -155,6 +156,8 @@ func TestAuditFindsEachKind(t *testing.T) {
 	require.Equal(t, want, found(r))
 	require.EqualValues(t, 25, r.Consumers[0].Events)
 	require.EqualValues(t, 23, r.Consumers[0].Handled)
+	require.EqualValues(t, 3, r.Consumers[0].Late, "Late, lost and begun")
+	require.Contains(t, r.Text(), "; within 1 min: 88%")
 	require.InDelta(t, 3, r.Consumers[0].Seconds.P50, 0.1)
 	require.InDelta(t, 7140, r.Consumers[0].Seconds.Max, 5)
 	require.InDelta(t, 3*3600, r.Consumers[0].Findings[Unpublished].OldestSeconds, 60)

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +42,9 @@ func (r *Report) Text() string {
 			fmt.Fprintf(&b, "; commit to handled: median %s, 90%% %s, 99%% %s, longest %s", seconds(c.Seconds.P50),
 				seconds(c.Seconds.P90), seconds(c.Seconds.P99), seconds(c.Seconds.Max))
 		}
+		if c.Events > 0 {
+			fmt.Fprintf(&b, "; within %s: %s", seconds(r.Within), share(c.Events-c.Late, c.Events))
+		}
 		b.WriteString("\n")
 		for _, kind := range Kinds() {
 			f, ok := c.Findings[kind]
@@ -77,6 +81,11 @@ func (r *Report) judged() bool {
 	return slices.ContainsFunc(r.Consumers, func(c Consumer) bool { return c.Events > 0 })
 }
 
+// share is a part of the whole in percent, rounded down: 100% is all of it.
+func share(part, whole int64) string {
+	return fmt.Sprintf("%g%%", math.Floor(float64(part)/float64(whole)*100_000)/1000)
+}
+
 func seconds(s float64) string { return human.Duration(time.Duration(s * float64(time.Second))) }
 
 // Prometheus is the report for the textfile collector of node_exporter.
@@ -97,6 +106,13 @@ func (r *Report) Prometheus() string {
 	for i := range r.Consumers {
 		c := &r.Consumers[i]
 		fmt.Fprintf(&b, "cdc_outbox_audit_events{consumer=%q} %d\n", c.Name, c.Events)
+	}
+	head("cdc_outbox_audit_within_seconds", "The objective for the time from commit to handling.")
+	fmt.Fprintf(&b, "cdc_outbox_audit_within_seconds %g\n", r.Within)
+	head("cdc_outbox_audit_late_events", "Events of the window that were not handled within the objective.")
+	for i := range r.Consumers {
+		c := &r.Consumers[i]
+		fmt.Fprintf(&b, "cdc_outbox_audit_late_events{consumer=%q} %d\n", c.Name, c.Late)
 	}
 	head("cdc_outbox_audit_findings", "Events of the window that were not published and handled once, by kind.")
 	for i := range r.Consumers {

@@ -32,6 +32,7 @@ func Kinds() []Kind { return []Kind{Unpublished, Unhandled, Unfinished, SameID, 
 type Report struct {
 	Since     time.Time  `json:"since"`
 	Until     time.Time  `json:"until"`
+	Within    float64    `json:"within_seconds"`      // the objective for the time from commit to handling
 	Confirmed bool       `json:"confirmed"`           // the relay had confirmed everything when the audit began
 	HeldBack  *HeldBack  `json:"held_back,omitempty"` // by an open transaction
 	Oldest    time.Time  `json:"oldest_row,omitzero"` // from when on the rows of all tables are known
@@ -53,6 +54,7 @@ type Consumer struct {
 	Name      string           `json:"consumer"`
 	Events    int64            `json:"events"`  // rows of the window
 	Handled   int64            `json:"handled"` // of them
+	Late      int64            `json:"late"`    // later than the objective, or not yet and it is over
 	Seconds   Percentiles      `json:"commit_to_handled_seconds"`
 	Findings  map[Kind]Finding `json:"findings"`
 	NotJudged int64            `json:"not_judged"` // handled, and their rows may have been deleted from the table
