@@ -175,3 +175,20 @@ func TestIndexName(t *testing.T) {
 	require.Equal(t, strings.Repeat("ä", 24)+"_created_at_idx", long)
 	require.LessOrEqual(t, len(long), maxIdentifier)
 }
+
+// The ids of Postgres' uuid_generate_v5, and of every other library.
+func TestDerivedID(t *testing.T) {
+	// uuid_generate_v5(uuid_ns_dns(), 'www.example.com')
+	const dns = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+	require.Equal(t, "2ed6657d-e927-568b-95e1-2665a8aea6a2", DerivedID(dns, "www.example.com"))
+	require.Equal(t, DerivedID(dns, "a"), DerivedID(strings.ToUpper(dns), "a"))
+	seen := map[string]bool{}
+	for _, cause := range []string{dns, "", "order/7", "order/7\x00a"} {
+		for _, name := range []string{"a", "b", ""} {
+			id := DerivedID(cause, name)
+			require.True(t, isUUID(id), id)
+			require.False(t, seen[id], "%q %q", cause, name)
+			seen[id] = true
+		}
+	}
+}

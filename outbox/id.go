@@ -2,8 +2,10 @@ package outbox
 
 import (
 	"crypto/rand"
+	"crypto/sha1" //nolint:gosec // of UUIDv5
 	"encoding/binary"
 	"encoding/hex"
+	"strings"
 	"time"
 )
 
@@ -15,7 +17,27 @@ func NewID() string {
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(time.Now().UnixMilli()))
 	copy(u[:6], ms[2:])
-	u[6] = u[6]&0x0f | 0x70
+	return canonical(u, 7)
+}
+
+// DerivedID returns the id of an event that follows from another one, the same for the same cause and name: a consumer
+// that handles cause again, since its ledger was pruned or a row of it deleted, writes an event that others know. It is
+// a UUIDv5 (RFC 9562, section 5.5) of name in the namespace cause, which uuid_generate_v5(cause, name) returns in
+// Postgres. A cause that is not a UUID is part of the name, in the nil namespace.
+func DerivedID(cause, name string) string {
+	var namespace [16]byte
+	if isUUID(cause) {
+		_, _ = hex.Decode(namespace[:], []byte(strings.ReplaceAll(cause, "-", ""))) // isUUID has read it
+	} else {
+		name = cause + "\x00" + name
+	}
+	sum := sha1.Sum(append(namespace[:], name...)) //nolint:gosec // the RFC's, and no secret
+	return canonical([16]byte(sum[:16]), 5)
+}
+
+// canonical is the text of a UUID, with its version and variant set.
+func canonical(u [16]byte, version byte) string {
+	u[6] = u[6]&0x0f | version<<4
 	u[8] = u[8]&0x3f | 0x80
 	var text [36]byte
 	hex.Encode(text[0:8], u[0:4])

@@ -85,6 +85,28 @@ func InSQLTx(in *inbox.SQL, handle func(ctx context.Context, tx *sql.Tx, m Messa
 	}
 }
 
+// Forward returns a Handler that makes a call at most once for each event, to a system that cannot recognize a repeat;
+// see inbox.Inbox.Forward. An event whose call has an unknown outcome becomes a dead letter (inbox.ErrUnfinished). An
+// error of call that wraps inbox.ErrNotSent releases the claim: the record waits, or with Permanent becomes a dead
+// letter that can be retried. The context of call ends after limit.
+func Forward(in *inbox.Inbox, limit time.Duration, call Handler) Handler {
+	return forward(in.Forward, limit, call)
+}
+
+// ForwardSQL is Forward for database/sql.
+func ForwardSQL(in *inbox.SQL, limit time.Duration, call Handler) Handler {
+	return forward(in.Forward, limit, call)
+}
+
+func forward(
+	claimed func(context.Context, inbox.Event, time.Duration, func(context.Context) error) error, limit time.Duration,
+	call Handler,
+) Handler {
+	return func(ctx context.Context, m Message) error {
+		return claimed(ctx, m.Event(), limit, func(ctx context.Context) error { return call(ctx, m) })
+	}
+}
+
 // pingLimit is how long the database may take to show that it is not the cause.
 const pingLimit = 5 * time.Second
 

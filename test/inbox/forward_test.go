@@ -3,6 +3,7 @@ package inbox_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
+	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
+	"github.com/cdc-outbox/cdc-outbox/inbox/inboxtest"
 )
 
 func TestForward(t *testing.T) {
@@ -128,4 +131,39 @@ func (t slowTx) Commit(ctx context.Context) error {
 	err := t.Tx.Commit(ctx)
 	time.Sleep(50 * time.Millisecond) //waits:ok longer than the limit
 	return err
+}
+
+// consumer.Forward makes one call for an event, whose errors mean to the consumer what they mean to Forward.
+func TestForwardOfTheConsumer(t *testing.T) {
+	b := newBed(t)
+	in, err := inbox.New(b.pool, inbox.Options{Consumer: "mail"})
+	require.NoError(t, err)
+	std, err := inbox.NewSQL(b.sql, inbox.Options{Consumer: "mail"})
+	require.NoError(t, err)
+	var answers []error
+	calls := 0
+	call := func(ctx context.Context, m consumer.Message) error {
+		_, limited := ctx.Deadline()
+		require.True(t, limited)
+		calls++
+		require.NotEmpty(t, m.ID)
+		return answers[calls-1]
+	}
+	for name, handle := range map[string]consumer.Handler{
+		"pgx": consumer.Forward(in, time.Minute, call), "database/sql": consumer.ForwardSQL(std, time.Minute, call),
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls, answers = 0, []error{fmt.Errorf("%w: refused", inbox.ErrNotSent), nil}
+			good := inboxtest.Event(name, "x", "k", nil)
+			require.ErrorIs(t, handle(t.Context(), good), inbox.ErrNotSent)
+			require.NoError(t, handle(t.Context(), good))
+			require.ErrorIs(t, handle(t.Context(), good), inbox.ErrDuplicate)
+			require.Equal(t, 2, calls)
+			calls, answers = 0, []error{errors.New("a time-out")}
+			unclear := inboxtest.Event(name+" unclear", "x", "k", nil)
+			require.ErrorIs(t, handle(t.Context(), unclear), inbox.ErrUnfinished)
+			require.ErrorIs(t, handle(t.Context(), unclear), inbox.ErrContended, "its call may still be running")
+			require.Equal(t, 1, calls)
+		})
+	}
 }

@@ -50,7 +50,7 @@ func TestAGatewaysAnswerByMode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := answering(test.status, nil)
 			f.opts.AtMostOnce = test.atMostOnce
-			err := f.call(t.Context(), message(nil, nil))
+			err := f.call(t.Context(), *message(nil, nil))
 			var answer *answerError
 			require.ErrorAs(t, err, &answer)
 			require.Equal(t, test.released, errors.Is(err, inbox.ErrNotSent))
@@ -85,7 +85,7 @@ func TestThePauseThatIsAskedFor(t *testing.T) {
 				began := time.Now()
 				var returned time.Time
 				_ = f.obeying(func(ctx context.Context, m consumer.Message) error {
-					err := f.call(ctx, &m)
+					err := f.call(ctx, m)
 					returned = time.Now()
 					return err
 				})(t.Context(), *message(nil, nil))
@@ -99,7 +99,7 @@ func TestThePauseThatIsAskedFor(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
 		began := time.Now()
-		err := f.obeying(func(ctx context.Context, m consumer.Message) error { return f.call(ctx, &m) })(ctx,
+		err := f.obeying(f.call)(ctx,
 			*message(nil, nil))
 		require.Error(t, err)
 		require.Equal(t, time.Second, time.Since(began))

@@ -62,7 +62,7 @@ func New(o Options, pool *pgxpool.Pool, registry prometheus.Registerer) (*Forwar
 	}}
 	handle := f.again(in)
 	if o.AtMostOnce {
-		handle = f.once(in)
+		handle = consumer.Forward(in, o.Timeout, f.call)
 	}
 	c, err := consumer.New(o.Consumer, f.obeying(handle))
 	if err != nil {
@@ -98,7 +98,7 @@ func (f *forwarder) again(in *inbox.Inbox) consumer.Handler {
 		var called error
 		made := false
 		err := in.Handle(ctx, m.Event(), func(ctx context.Context, _ pgx.Tx) error {
-			called, made = f.call(ctx, &m), true
+			called, made = f.call(ctx, m), true
 			return called
 		})
 		switch {
@@ -107,29 +107,8 @@ func (f *forwarder) again(in *inbox.Inbox) consumer.Handler {
 		case made && err != nil:
 			return fmt.Errorf("the call succeeded, but the ledger did not record it: %s", err.Error())
 		}
-		return ledgerFault(err)
+		return err
 	}
-}
-
-// once handles a record with a claim that is committed before the call.
-func (f *forwarder) once(in *inbox.Inbox) consumer.Handler {
-	return func(ctx context.Context, m consumer.Message) error {
-		return ledgerFault(in.Forward(ctx, m.Event(), f.opts.Timeout, func(ctx context.Context) error {
-			return f.call(ctx, &m)
-		}))
-	}
-}
-
-// ledgerFault makes the record wait if the ledger could not be asked or written: the record is not the cause.
-func ledgerFault(err error) error {
-	for _, known := range []error{
-		nil, inbox.ErrDuplicate, inbox.ErrContended, inbox.ErrUnfinished, inbox.ErrEventID, inbox.ErrNotSent,
-	} {
-		if errors.Is(err, known) {
-			return err
-		}
-	}
-	return consumer.Unavailable(fmt.Errorf("the ledger: %w", err))
 }
 
 // obeying waits as long as the endpoint has asked for. The ledger's transaction has ended by then.

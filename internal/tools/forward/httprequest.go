@@ -45,11 +45,11 @@ func (e *answerError) Error() string {
 }
 
 // call sends one record. The error's type decides the consumer's reaction: see consumer.Handler.
-func (f *forwarder) call(ctx context.Context, m *consumer.Message) error {
+func (f *forwarder) call(ctx context.Context, m consumer.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, f.opts.Timeout)
 	defer cancel()
 	began := time.Now()
-	status, pause, sent, err := f.post(ctx, m)
+	status, pause, sent, err := f.post(ctx, &m)
 	switch {
 	case err != nil && !sent:
 		f.metrics.observe("not_sent", began)

@@ -194,7 +194,7 @@ func TestErrorsHideTheAnswer(t *testing.T) {
 				client:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 				metrics: NewMetrics(prometheus.NewRegistry()),
 			}
-			err = f.call(t.Context(), message(nil, []byte("c4nary")))
+			err = f.call(t.Context(), *message(nil, []byte("c4nary")))
 			require.ErrorContains(t, err, "the answer is not HTTP")
 			require.NotContains(t, err.Error(), "c4nary")
 			require.NotErrorIs(t, err, inbox.ErrNotSent)
