@@ -23,6 +23,12 @@
 // same event again at another offset, and a topic that is deleted and created again starts over at 0. Ids are compared
 // byte for byte.
 //
+// # Effects beside the database
+//
+// Handle repeats a call to another system after a crash, which then has to recognize the event's id. Forward makes it
+// at most once. Attempt prepares a file or an upload under a name of its own and publishes the name exactly once;
+// CleanUp removes the others.
+//
 // # Which strategy
 //
 // Insert, the default, claims with INSERT ... ON CONFLICT DO NOTHING. A second delivery that arrives while the first is

@@ -27,6 +27,7 @@ type ledger struct {
 	confirm  string
 	release  string
 	prune    string
+	attempts
 }
 
 // session runs one statement inside or outside a transaction.
@@ -73,7 +74,7 @@ WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`
 	// xmin, the transaction that has inserted the row, distinguishes a claim from a later claim of the same event.
 	const mine = ` AND xmin::text = $3`
 	return &ledger{
-		opts: opts, insert: insert, complete: complete,
+		opts: opts, insert: insert, complete: complete, attempts: opts.attempts(),
 		each: into + `SELECT $1, e.id, $3, e.source, CASE WHEN $3 = 'COMPLETED' THEN pg_catalog.now() END
 FROM ROWS FROM (pg_catalog.unnest($2::text[]), pg_catalog.unnest($4::text[])) AS e (id, source), ` + onDisk +
 			unlessThere + ` RETURNING event_id`,

@@ -97,6 +97,21 @@ var mutants = []*mutant{
 		ledger: func(l *ledger) { l.prune = strings.ReplaceAll(l.prune, "AND status = 'COMPLETED'", "") },
 	},
 	{
+		name: "an attempt is published whether it is doomed or not", refutedIn: "attempts and a clean up",
+		ledger: func(l *ledger) { l.settle = strings.ReplaceAll(l.settle, " AND doomed_at IS NULL", "") },
+	},
+	{
+		name: "a clean up removes what it has not doomed", refutedIn: "an attempt and two clean ups",
+		ledger: func(l *ledger) {
+			l.doom = strings.ReplaceAll(l.doom, "doomed_at = coalesce(doomed_at, pg_catalog.now())",
+				"doomed_at = doomed_at")
+		},
+	},
+	{
+		name: "an attempt is forgotten as soon as it was removed", refutedIn: "attempts and a clean up",
+		ledger: func(l *ledger) { l.forget, _, _ = strings.Cut(l.forget, "\nAND doomed_at") },
+	},
+	{
 		name: "prune takes young rows", refutedIn: "insert and prune",
 		wrap: func(m *modelSession) session { return meddler{modelSession: m, young: true} },
 	},

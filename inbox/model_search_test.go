@@ -17,6 +17,7 @@ type scenario struct {
 	ledger       *ledger
 	final        func(a *actor) error // a delivery that nothing disturbs, after all others
 	forwards     bool
+	attempts     bool
 	faults, naps int
 	nap          time.Duration
 }
@@ -149,6 +150,8 @@ var faultsAt = map[step][]outcome{
 	stepHandle:    {outcomeCut, outcomeFail, outcomeCrash},
 	stepCommit:    {outcomeCut, outcomeLost, outcomeCrash},
 	stepCall:      {outcomeFail, outcomeNone, outcomeCrash},
+	stepPrepare:   {outcomeFail, outcomeCrash},
+	stepRemove:    {outcomeFail, outcomeCrash},
 }
 
 const operator = "operator"
@@ -170,7 +173,7 @@ func (w *world) key() string {
 			fmt.Fprint(&b, e.row.claimed.Sub(w.began))
 		}
 	}
-	fmt.Fprintf(&b, "%v|%v %v|", w.calls, w.faults, w.naps)
+	fmt.Fprintf(&b, "%v|%v %v|%s|", w.calls, w.faults, w.naps, s.attemptsKey())
 	for _, a := range w.actors {
 		fmt.Fprintf(&b, "|%v %v %v %v %s", a.at, a.over, a.crashed, a.waits != nil && !a.waits.over, a.history.String())
 	}
@@ -191,7 +194,7 @@ func (w *world) check() error {
 			return fmt.Errorf("event %s: %w", id, err)
 		}
 	}
-	return nil
+	return w.checkFiles()
 }
 
 func (w *world) checkEvent(id string, e *eventRow) error {
@@ -272,6 +275,8 @@ func (w *world) finish() error {
 		return err
 	}
 	switch {
+	case w.scenario.attempts && (a.err == nil || errors.Is(a.err, ErrDuplicate)):
+		return w.finishFiles()
 	case a.err == nil, errors.Is(a.err, ErrDuplicate):
 		return nil
 	case w.scenario.forwards && errors.Is(a.err, ErrUnfinished) && w.faulty:
@@ -302,6 +307,8 @@ func (s *search) tell(path []choice, err error) error {
 }
 
 var (
-	stepNames    = [...]string{"starts", "begins", "statement", "waits", "handles", "commits", "calls"}
+	stepNames = [...]string{
+		"starts", "begins", "statement", "waits", "handles", "commits", "calls", "prepares", "removes",
+	}
 	outcomeNames = [...]string{"", "is cut", "is lost", "fails", "not sent", "crashes", "ends"}
 )

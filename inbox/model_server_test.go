@@ -17,6 +17,8 @@ import (
 type server struct {
 	clock     func() time.Time
 	events    map[string]*eventRow
+	attempts  map[string]*attemptRow
+	outside   outside
 	locks     map[int64]*transaction
 	lastXID   int
 	lastLife  int
@@ -50,6 +52,9 @@ type transaction struct {
 	xid    int
 	events map[string]*change
 	over   bool
+
+	attempts  map[string]attemptChange
+	publishes []string // attempts
 }
 
 // change is what a transaction does about an event.
@@ -61,7 +66,10 @@ type change struct {
 }
 
 func newServer(clock func() time.Time) *server {
-	return &server{clock: clock, locks: map[int64]*transaction{}, events: map[string]*eventRow{}}
+	return &server{
+		clock: clock, locks: map[int64]*transaction{}, events: map[string]*eventRow{},
+		attempts: map[string]*attemptRow{}, outside: outside{files: map[string]bool{}},
+	}
 }
 
 func (s *server) begin() *transaction {
@@ -121,6 +129,8 @@ func (p *pending) try() (answer, *transaction, error) {
 	first := !p.begun
 	p.begun = true
 	switch {
+	case strings.Contains(p.text, "_attempts"):
+		return p.attempt(first)
 	case p.text == lockStatement:
 		return one(s.lock(tx, p.args[0].(int64))), nil, nil
 	case strings.Contains(p.text, "unnest($4"):
@@ -304,6 +314,9 @@ func (tx *transaction) commit() error {
 		}
 		e.effects += c.effects
 	}
+	if !over {
+		tx.commitAttempts()
+	}
 	tx.end()
 	if over {
 		return errAborted
@@ -317,6 +330,11 @@ func (tx *transaction) end() {
 	for _, e := range tx.on.events {
 		if e.writer == tx {
 			e.writer = nil
+		}
+	}
+	for _, r := range tx.on.attempts {
+		if r.writer == tx {
+			r.writer = nil
 		}
 	}
 	for key, holder := range tx.on.locks {

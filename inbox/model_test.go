@@ -75,6 +75,24 @@ func worlds(t *testing.T) []*scenario {
 		sc.final, sc.forwards = call, true
 	}
 	all = append(all, calls...)
+	attempt := func(a *actor) error { return a.attempt(a.world.ledger, theEvent) }
+	cleanUp := func(a *actor) error { return a.cleanUp(a.world.ledger) }
+	const old = 2 * abandoned
+	files := []*scenario{
+		{name: "attempts, two deliveries", actors: doing{attempt, attempt}, faults: 2, nap: old},
+		{
+			name: "attempts and a clean up", actors: doing{attempt, attempt, cleanUp}, naps: 1, nap: old,
+			names: []string{"A e", "B e", "clean up"},
+		},
+		{
+			name: "an attempt and two clean ups", actors: doing{attempt, cleanUp, cleanUp}, faults: 1, naps: 1,
+			nap: old, names: []string{"A e", "clean up", "clean up 2"},
+		},
+	}
+	for _, sc := range files {
+		sc.final, sc.attempts = attempt, true
+	}
+	all = append(all, files...)
 	for _, sc := range all {
 		sc.ledger = with(Insert)
 		if sc.events == nil {
@@ -108,6 +126,9 @@ func TestModel(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				if testing.Short() {
+					if sc.attempts && sc.naps > 0 {
+						t.Skip("its search takes seconds")
+					}
 					// Of all of them the search takes seconds.
 					sc.faults = min(sc.faults, 4-len(sc.actors)-len(sc.events))
 				}

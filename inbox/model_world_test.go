@@ -20,6 +20,8 @@ const (
 	stepHandle
 	stepCommit
 	stepCall
+	stepPrepare
+	stepRemove
 )
 
 // outcome is what the search lets happen.

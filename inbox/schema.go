@@ -57,8 +57,10 @@ END`, literal(o.table()), literal(o.indexName()), pgx.Identifier{o.indexName()}.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // indexName returns the name of the index for pruning.
-func (o Options) indexName() string {
-	const suffix = "_claimed_at_idx"
+func (o Options) indexName() string { return o.suffixed("_claimed_at_idx") }
+
+// suffixed returns the table's name with a suffix, cut so that Postgres takes it.
+func (o Options) suffixed(suffix string) string {
 	table := o.Table
 	if cut := maxIdentifier - len(suffix); len(table) > cut {
 		for cut > 0 && table[cut]&0xC0 == 0x80 { // not inside a character

@@ -107,6 +107,20 @@ func forward(
 	}
 }
 
+// Attempt returns a Handler for an effect beside the database that is prepared under a name of its own, and published
+// in the transaction of the claim; see inbox.Inbox.Attempt.
+func Attempt(
+	in *inbox.Inbox, prepare func(ctx context.Context, m Message, attempt string) error,
+	publish func(ctx context.Context, tx pgx.Tx, m Message, attempt string) error,
+) Handler {
+	return func(ctx context.Context, m Message) error {
+		err := in.Attempt(ctx, m.Event(), func(ctx context.Context, attempt string) error {
+			return prepare(ctx, m, attempt)
+		}, func(ctx context.Context, tx pgx.Tx, attempt string) error { return publish(ctx, tx, m, attempt) })
+		return blame(ctx, err, in.Ping)
+	}
+}
+
 // pingLimit is how long the database may take to show that it is not the cause.
 const pingLimit = 5 * time.Second
 
