@@ -12,6 +12,13 @@
 //	...
 //	err = c.Run(ctx) // until ctx ends
 //
+// # Consumer and group
+//
+// inbox.Options.Consumer names the ledger, and Options.Group is Kafka's consumer group. The ledger decides whether an
+// event was handled; the group only decides where reading goes on. A new group with the old ledger reads everything
+// again and handles nothing twice. A new ledger handles every event that the group delivers. Use one word for both,
+// unless several groups, of several clusters for instance, share a ledger.
+//
 // # Order
 //
 // Each assigned partition has one goroutine. It begins a record when the record before it is handled or dead-lettered.
