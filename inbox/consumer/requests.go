@@ -46,13 +46,13 @@ func ask[R kmsg.Response](ctx context.Context, c *cluster, req kmsg.Request) (an
 // askOf asks one client or broker. The client does not end each request with its context, so it is not waited for.
 func askOf[R kmsg.Response](ctx context.Context, of asker, req kmsg.Request) (answer R, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
 	type result struct {
 		kmsg.Response
 		error
 	}
 	asked := make(chan result, 1)
 	go func() { // ends with the client
-		defer cancel()
 		got, err := of.Request(ctx, req)
 		asked <- result{got, err}
 	}()
