@@ -52,11 +52,21 @@ type Server struct {
 	Service cloud.Service `json:"-"`
 }
 
+// WALLevelSQL is the expression for a server's WAL level. From PostgreSQL 19 on, effective_wal_level is what it is in
+// fact: logical while there is a slot for logical decoding, also where wal_level is replica.
+const WALLevelSQL = `coalesce(current_setting('effective_wal_level', true), current_setting('wal_level'))`
+
+// Decodes reports whether a slot for logical decoding can be created on a primary with this WAL level. From PostgreSQL
+// 19 on, the first such slot raises the level from replica to logical.
+func Decodes(walLevel string, version int) bool {
+	return walLevel == "logical" || walLevel == "replica" && version >= 190000
+}
+
 const serverSQL = `
 SELECT jsonb_build_object(
   'version', current_setting('server_version_num')::int, 'version_text', current_setting('server_version'),
   'database', current_database(), 'user', current_user, 'encoding', current_setting('server_encoding'),
-  'in_recovery', pg_is_in_recovery(), 'wal_level', current_setting('wal_level'),
+  'in_recovery', pg_is_in_recovery(), 'wal_level', ` + WALLevelSQL + `,
   'may_replicate', r.rolsuper OR r.rolreplication,
   'rds_member', EXISTS (SELECT FROM pg_catalog.pg_roles g WHERE g.rolname = 'rds_replication'
     AND pg_has_role(g.oid, 'MEMBER')),

@@ -35,14 +35,14 @@ func checkServer(cfg Config, st state) []preflight.Finding {
 		f.Code = codeService
 		out = append(out, f)
 	}
-	if s.WALLevel != "logical" {
+	if !postgres.Decodes(s.WALLevel, s.Version) {
 		out = append(out, preflight.Finding{
 			Level: preflight.Fail, Code: codeWALLevel, Subject: "wal_level",
 			Found: fmt.Sprintf("wal_level is %s.", s.WALLevel), Why: "Without logical the WAL holds too little to " +
 				"read rows from it; rows written before the change can never be read.",
 		}.With(s.Service.With(s.Service.LogicalDecoding())))
 	} else {
-		out = append(out, preflight.Fine("wal_level", "wal_level is logical."))
+		out = append(out, preflight.Fine("wal_level", enoughWAL(s)))
 	}
 	if !s.MayReplicate {
 		out = append(out, mayNotReplicate(s))
@@ -68,6 +68,14 @@ func checkServer(cfg Config, st state) []preflight.Finding {
 		})
 	}
 	return out
+}
+
+// enoughWAL says that the level suffices.
+func enoughWAL(s postgres.Server) string {
+	if s.WALLevel == "logical" {
+		return "wal_level is logical."
+	}
+	return fmt.Sprintf("wal_level is %s; the first slot for logical decoding raises it.", s.WALLevel)
 }
 
 func mayNotReplicate(s postgres.Server) preflight.Finding {

@@ -205,6 +205,12 @@ func TestCheckServer(t *testing.T) {
 	require.Equal(t, []string{"fail wal_level"}, failing(func(_ *Config, s *postgres.Server) {
 		s.WALLevel = "replica"
 	}))
+	require.Empty(t, failing(func(_ *Config, s *postgres.Server) {
+		s.WALLevel, s.Version = "replica", 190000 // the slot raises it
+	}))
+	require.Equal(t, []string{"fail wal_level"}, failing(func(_ *Config, s *postgres.Server) {
+		s.WALLevel, s.Version = "minimal", 190000
+	}))
 	require.Equal(t, []string{`fail role "me"`}, failing(func(_ *Config, s *postgres.Server) {
 		s.MayReplicate = false
 	}))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/writers"
 )
@@ -86,7 +87,7 @@ func (s *Survey) choose(name string, all []match) (*match, error) {
 
 // server names the changes that are needed before the log can be read.
 func (s *Survey) server(line func(string, ...any)) {
-	if s.WALLevel != "logical" {
+	if !postgres.Decodes(s.WALLevel, s.Version) {
 		line("  # wal_level is %s, and must be logical, which needs a restart of the server:", s.WALLevel)
 		line("  #   ALTER SYSTEM SET wal_level = logical;")
 	}

@@ -16,6 +16,7 @@ import (
 type Survey struct {
 	Database    string
 	WALLevel    string
+	Version     int  // server_version_num
 	Replication bool // the role may create a slot
 
 	Tables       []Table       // all tables of the database, without partitions
@@ -62,9 +63,9 @@ func Look(ctx context.Context, dsn string) (*Survey, error) {
 	failed := func(what string, err error) (*Survey, error) {
 		return nil, &fault.Error{Kind: sqlstate.KindOf(sqlstate.Of(err)), Object: what, Err: err}
 	}
-	err = conn.QueryRow(ctx, `SELECT current_database(), current_setting('wal_level'),
-		(SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user)`).
-		Scan(&s.Database, &s.WALLevel, &s.Replication)
+	err = conn.QueryRow(ctx, `SELECT current_database(), `+postgres.WALLevelSQL+`,
+		current_setting('server_version_num')::int, (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user)`).
+		Scan(&s.Database, &s.WALLevel, &s.Version, &s.Replication)
 	if err != nil {
 		return failed("database", err)
 	}
