@@ -64,7 +64,8 @@ func Look(ctx context.Context, dsn string) (*Survey, error) {
 		return nil, &fault.Error{Kind: sqlstate.KindOf(sqlstate.Of(err)), Object: what, Err: err}
 	}
 	err = conn.QueryRow(ctx, `SELECT current_database(), `+postgres.WALLevelSQL+`,
-		current_setting('server_version_num')::int, (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user)`).
+		current_setting('server_version_num')::int,
+		(SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user)`).
 		Scan(&s.Database, &s.WALLevel, &s.Version, &s.Replication)
 	if err != nil {
 		return failed("database", err)
