@@ -24,8 +24,8 @@ var ErrSlot = errors.New("outbox: no relay can read from the slot")
 var errNotCommitted = errors.New("outbox: Wait within a transaction that has written: its events are not committed yet")
 
 // Wait returns nil as soon as the relay that reads from slot (postgres.slot in its configuration) has confirmed all
-// that was committed before the call, so call it after the commit. It takes about a tenth of a second after the broker
-// has acknowledged the events, a second at most, and needs no right beyond a connection.
+// that was committed before the call, so call it after the commit. It returns most often within 200 ms after the
+// broker has acknowledged the events, now and then after a second, and needs no right beyond a connection.
 //
 // Confirmed means that the broker has acknowledged the record of each event, or that the relay has skipped or
 // dead-lettered the event as its configuration says. It does not mean that a consumer has handled it, see Wait of

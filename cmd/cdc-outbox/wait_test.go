@@ -23,15 +23,21 @@ import (
 // that the relay does not get. It does not return before the broker has acknowledged the event.
 func TestWaitForTheRelay(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"", "14"} {
-		t.Run("PostgreSQL "+version, func(t *testing.T) {
+	for name, test := range map[string]struct {
+		version string
+		env     []string
+	}{
+		"default": {}, "PostgreSQL 14": {version: "14"},
+		"without a checkpoint": {env: []string{"CDC_OUTBOX_POSTGRES_CHECKPOINT=off"}},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testWait(t, testkit.Postgres(t, version))
+			testWait(t, testkit.Postgres(t, test.version), test.env...)
 		})
 	}
 }
 
-func testWait(t *testing.T, db *testkit.Database) {
+func testWait(t *testing.T, db *testkit.Database, env ...string) {
 	topic := map[string]int32{"order.events": 1}
 	broker, err := fakebroker.Start(fakebroker.Options{Topics: topic})
 	require.NoError(t, err)
@@ -42,7 +48,7 @@ func testWait(t *testing.T, db *testkit.Database) {
 	ddl, err := outbox.Schema(outbox.Options{})
 	require.NoError(t, err)
 	db.Exec(t, ddl+"; CREATE TABLE other (n int)")
-	r := start(t, variables(t, db, "CDC_OUTBOX_KAFKA_BROKERS="+broker.Addrs()[0]))
+	r := start(t, variables(t, db, append(env, "CDC_OUTBOX_KAFKA_BROKERS="+broker.Addrs()[0])...))
 	r.awaitReady(http.StatusOK)
 
 	conn, err := db.Connect(t.Context(), db.Name)
