@@ -121,6 +121,19 @@ func Attempt(
 	}
 }
 
+// AttemptSQL is Attempt for database/sql.
+func AttemptSQL(
+	in *inbox.SQL, prepare func(ctx context.Context, m Message, attempt string) error,
+	publish func(ctx context.Context, tx *sql.Tx, m Message, attempt string) error,
+) Handler {
+	return func(ctx context.Context, m Message) error {
+		err := in.Attempt(ctx, m.Event(), func(ctx context.Context, attempt string) error {
+			return prepare(ctx, m, attempt)
+		}, func(ctx context.Context, tx *sql.Tx, attempt string) error { return publish(ctx, tx, m, attempt) })
+		return blame(ctx, err, in.Ping)
+	}
+}
+
 // pingLimit is how long the database may take to show that it is not the cause.
 const pingLimit = 5 * time.Second
 

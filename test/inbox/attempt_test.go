@@ -220,22 +220,41 @@ func TestAttemptOfSQL(t *testing.T) {
 	require.ErrorIs(t, in.Attempt(t.Context(), inbox.Event{ID: "f"}, s.put, publish), inbox.ErrLedger)
 }
 
-// The handler of package consumer is Attempt with the record.
+// The handlers of package consumer are Attempt with the record.
 func TestAttemptOfTheConsumer(t *testing.T) {
 	b := newAttemptsBed(t)
 	s := newStore()
 	in, err := inbox.New(b.pool, inbox.Options{Consumer: "billing"})
 	require.NoError(t, err)
+	std, err := inbox.NewSQL(b.sql, inbox.Options{Consumer: "billing"})
+	require.NoError(t, err)
 	event := inboxtest.Event("e", "paid", "k", []byte("v"))
-	handle := consumer.Attempt(in,
-		func(ctx context.Context, m consumer.Message, attempt string) error {
-			require.Equal(t, event.ID, m.ID)
-			return s.put(ctx, attempt)
-		},
-		func(ctx context.Context, tx pgx.Tx, m consumer.Message, attempt string) error {
-			require.Equal(t, event.ID, m.ID)
-			return publish(ctx, tx, attempt)
+	prepare := func(ctx context.Context, m consumer.Message, attempt string) error {
+		require.Equal(t, event.ID, m.ID)
+		return s.put(ctx, attempt)
+	}
+	for name, handle := range map[string]consumer.Handler{
+		"pgx": consumer.Attempt(in, prepare,
+			func(ctx context.Context, tx pgx.Tx, m consumer.Message, attempt string) error {
+				require.Equal(t, event.ID, m.ID)
+				return publish(ctx, tx, attempt)
+			}),
+		"database/sql": consumer.AttemptSQL(std, prepare,
+			func(ctx context.Context, tx *sql.Tx, m consumer.Message, attempt string) error {
+				require.Equal(t, event.ID, m.ID)
+				_, err := tx.ExecContext(ctx, "INSERT INTO effects VALUES ('e', $1)", attempt)
+				return err
+			}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.Exec(t, "TRUNCATE effects, processed_events")
+			repeats := inboxtest.Repeat(1, []consumer.Message{event})
+			require.NoError(t, inboxtest.Deliver(t.Context(), handle, repeats...))
+			published := b.published(t)
+			require.Len(t, published, 1)
+			require.Contains(t, s.names(), published[0])
 		})
-	require.NoError(t, inboxtest.Deliver(t.Context(), handle, inboxtest.Repeat(1, []consumer.Message{event})...))
-	b.cleanedUp(t, s, in)
+	}
+	require.Len(t, s.names(), 2)
+	require.Zero(t, b.count(t, "processed_events_attempts"))
 }
