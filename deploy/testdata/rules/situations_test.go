@@ -81,7 +81,7 @@ var fires = map[string]map[string]firing{
 // synthetic are the rules that no recorded situation raises; TestFiring has series for them. Before
 // CDCOutboxEventsFailed, the process reports its own alerts; two instances would have to handle one event for minutes,
 // a ledger would have to be unpruned for days, and the audit's figures come from a file.
-var synthetic = regexp.MustCompile(`^CDCOutbox(EventsFailed|InboxContended|InboxUnpruned|AuditFound|AuditLate|AuditOld)$`)
+var synthetic = regexp.MustCompile(`^CDCOutbox(EventsFailed|InboxContended|InboxUnpruned|Audit(Found|Late|Old))$`)
 
 var (
 	severity = regexp.MustCompile(`\bseverity="(\w+)"`)
