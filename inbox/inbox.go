@@ -104,9 +104,12 @@ func (in *Inbox) inTx(ctx context.Context, opts pgx.TxOptions, do func(tx pgx.Tx
 	if err != nil {
 		return ledgerError{fmt.Errorf("inbox: begin: %w", err)}
 	}
-	// After a commit the rollback does nothing. It has a time limit of its own because it must also run if ctx has
-	// ended or handle panics.
+	// The rollback has a time limit of its own because it must also run if ctx has ended or handle panics.
+	committed := false
 	defer func() {
+		if committed {
+			return
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
 		defer cancel()
 		_ = tx.Rollback(ctx)
@@ -117,6 +120,7 @@ func (in *Inbox) inTx(ctx context.Context, opts pgx.TxOptions, do func(tx pgx.Tx
 	if err := tx.Commit(ctx); err != nil {
 		return ofCommit(fmt.Errorf("inbox: commit: %w", err))
 	}
+	committed = true
 	return nil
 }
 

@@ -66,7 +66,7 @@ var errOver = errors.New("consumer: the partition is being reassigned")
 
 // try gives the record to the handler until it is done (nil), must be dead-lettered, or the assignment is over.
 func (p *partition) try(work, over context.Context, m Message) (attempts int, err error) {
-	o := p.c.opts
+	o := &p.c.opts
 	pauses := o.backOff()
 	var spent time.Duration
 	var before error
@@ -76,12 +76,13 @@ func (p *partition) try(work, over context.Context, m Message) (attempts int, er
 		began := time.Now()
 		limit := max(o.Budget-spent, o.Budget/10) // enough for a claim, whose failure does not count
 		err := p.c.call(work, []Message{m}, limit)
+		if err == nil || errors.Is(err, inbox.ErrDuplicate) {
+			return attempts + 1, nil
+		}
 		before = err
 		took := time.Since(began)
 		pause := pauses.NextBackOff()
 		switch {
-		case err == nil, errors.Is(err, inbox.ErrDuplicate):
-			return attempts + 1, nil
 		case over.Err() != nil:
 			return attempts, errOver // the next owner tries again
 		case failure.IsPermanent(err):

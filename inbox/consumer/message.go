@@ -1,7 +1,7 @@
 package consumer
 
 import (
-	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
@@ -61,5 +61,5 @@ func first(headers []Header, names ...string) string {
 
 // Event returns the record's id and source for the ledger.
 func (m Message) Event() inbox.Event {
-	return inbox.Event{ID: m.ID, Source: fmt.Sprintf("%s/%d@%d", m.Topic, m.Partition, m.Offset)}
+	return inbox.Event{ID: m.ID, Source: m.Topic + "/" + strconv.Itoa(m.Partition) + "@" + strconv.FormatInt(m.Offset, 10)}
 }

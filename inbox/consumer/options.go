@@ -163,7 +163,7 @@ func orDuration(d, otherwise time.Duration) time.Duration {
 }
 
 // backOff returns the pauses between the attempts for one record.
-func (o Options) backOff() backoff.ExponentialBackOff {
+func (o *Options) backOff() backoff.ExponentialBackOff {
 	b := backoff.ExponentialBackOff{
 		InitialInterval: o.Pause, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: o.MaxPause,
 	}
