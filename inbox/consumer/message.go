@@ -61,5 +61,6 @@ func first(headers []Header, names ...string) string {
 
 // Event returns the record's id and source for the ledger.
 func (m Message) Event() inbox.Event {
-	return inbox.Event{ID: m.ID, Source: m.Topic + "/" + strconv.Itoa(m.Partition) + "@" + strconv.FormatInt(m.Offset, 10)}
+	at := strconv.Itoa(m.Partition) + "@" + strconv.FormatInt(m.Offset, 10)
+	return inbox.Event{ID: m.ID, Source: m.Topic + "/" + at}
 }
