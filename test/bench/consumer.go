@@ -53,7 +53,7 @@ func (h *handledEvents) add(n int) {
 // pass is a group of its own with one member, whose effects are one row an event.
 func consumers(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("consumer", flag.ContinueOnError)
-	events := flags.Int("events", 200_000, "events in the topic, for batches; a tenth of them one by one")
+	events := flags.Int("events", 200_000, "events in the topic, for batches; half of them one by one")
 	most := flags.Int("batch", 200, "events of a batch")
 	rounds := flags.Int("rounds", 3, "passes of each")
 	only := flags.String("only", "", "parts of the names of the ways to measure, separated by commas")
@@ -111,7 +111,7 @@ func (b *consumerBed) prepare(ctx context.Context) error {
 	if b.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return err
 	}
-	for topic, events := range map[string]int{oneByOne: b.events / 10, inBatches: b.events} {
+	for topic, events := range map[string]int{oneByOne: b.events / 2, inBatches: b.events} {
 		if err := b.produce(ctx, topic, events); err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (b *consumerBed) measure(ctx context.Context, w consumerWay, group string) 
 	}
 	want := b.events
 	if b.topic = inBatches; !w.batches {
-		want, b.topic = want/10, oneByOne
+		want, b.topic = want/2, oneByOne
 	}
 	b.handled = &handledEvents{want: int64(want), all: make(chan struct{}, 1)}
 	before, err := b.usage(ctx)
