@@ -150,7 +150,7 @@ func (a *app) slotChange(cmd *cobra.Command) (wiring.Target, error) {
 
 // sayLost reports the events that would be lost, and refuses unless that is meant.
 func (a *app) sayLost(ctx context.Context, s wiring.Target, to string, lose bool) error {
-	r, err := setup.ReportSlot(ctx, s.DSN, s.Admin)
+	r, err := setup.ReportUnread(ctx, s.DSN, s.Admin)
 	if err != nil {
 		return err
 	}

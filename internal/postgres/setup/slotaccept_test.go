@@ -3,7 +3,9 @@ package setup
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,4 +63,32 @@ func TestAcceptOfASlotThatNeedsNone(t *testing.T) {
 	db.Exec(t, fmt.Sprintf(`UPDATE %s SET position = '%s'`, db.cfg.Checkpoint.SQL(), lsn.LSN(1)))
 	require.False(t, accept().Unchanged(), "the slot is past what is remembered")
 	require.Equal(t, 3, kafka.accepted)
+}
+
+// The session of a connector that has just ended is waited for; one that reads on is not.
+//
+// Bug (setup): `slot accept`, `recreate` and `advance` refused to change a slot whose connector had just ended on an
+// error: its session lasts until the server notices. Cost: a script that does what the connector printed failed.
+func TestChangeOfASlotWhoseReaderEnds(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	require.NoError(t, db.ensure(t, true))
+	pid := db.readSlot(t)
+	_, err := RecreateSlot(t.Context(), db.DSN, db.cfg)
+	requireOperator(t, err, "it is being read by pid "+strconv.Itoa(pid))
+
+	changed := make(chan error, 1)
+	go func() {
+		_, err := RecreateSlot(t.Context(), db.DSN, db.cfg)
+		changed <- err
+	}()
+	require.Eventually(t, func() bool {
+		var there bool
+		require.NoError(t, db.conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND datname = current_database()
+			AND query LIKE '%pg_replication_slots%')`).Scan(&there))
+		return there
+	}, time.Minute, 5*time.Millisecond)
+	db.Exec(t, `SELECT pg_terminate_backend(`+strconv.Itoa(pid)+`)`)
+	require.NoError(t, <-changed)
+	require.Zero(t, db.slot(t).ActivePID)
 }

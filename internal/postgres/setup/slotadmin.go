@@ -100,6 +100,33 @@ func ReportSlot(ctx context.Context, dsn string, cfg Config) (r SlotReport, err 
 	return r, err
 }
 
+// ReportUnread is ReportSlot for a slot that is to be changed. The session of a connector that has ended on an error
+// lasts until the server notices, so it is waited for.
+func ReportUnread(ctx context.Context, dsn string, cfg Config) (r SlotReport, err error) {
+	cfg = cfg.WithDefaults()
+	err = withServers(ctx, dsn, cfg, func(s servers) error {
+		r, err = reportUnread(ctx, s, cfg)
+		return err
+	})
+	return r, err
+}
+
+// readerEnds is how long a session may take to end after its client.
+const readerEnds = 2 * time.Second
+
+func reportUnread(ctx context.Context, s servers, cfg Config) (SlotReport, error) {
+	for began := time.Now(); ; {
+		r, err := reportSlot(ctx, s, cfg)
+		if err != nil || r.ReadBy == "" || r.foreign != nil || time.Since(began) >= readerEnds {
+			return r, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(readerEnds / 20):
+		}
+	}
+}
+
 func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, error) {
 	conn := servers.Conn
 	r := SlotReport{Slot: cfg.Slot, Open: []string{}}
@@ -303,7 +330,7 @@ func changeSlot(ctx context.Context, dsn string, cfg Config, cause string,
 ) (r SlotReport, err error) {
 	cfg = cfg.WithDefaults()
 	err = withServers(ctx, dsn, cfg, func(conn servers) error {
-		if r, err = reportSlot(ctx, conn, cfg); err != nil {
+		if r, err = reportUnread(ctx, conn, cfg); err != nil {
 			return err
 		}
 		if r.foreign != nil {
