@@ -34,13 +34,14 @@ Exit codes: 0 stopped as asked, 1 failed, 2 the command line or the configuratio
 something.`,
 		Example: `  cdc-outbox forward --topic order.events --group billing --to https://billing.internal/events \
     --create-ledger
-  cdc-outbox forward --topic order.events --group mail --to https://mail.internal/send --at-most-once \
+  cdc-outbox forward --pattern '.*\.events' --group mail --to https://mail.internal/send --at-most-once \
     --ledger-dsn @/run/secrets/mail-dsn --header 'Authorization: @/run/secrets/token'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.forward(cmd, &o) },
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.Topics, "topic", nil, "topic to read; may be repeated")
+	f.StringVar(&o.Pattern, "pattern", "", "regular expression for whole names of more topics, also of later ones")
 	f.StringVar(&o.Group, "group", "", "consumer group, and the name under which the ledger remembers events")
 	f.StringVar(&o.To, "to", "", "URL to which each record is posted")
 	f.BoolVar(&o.AtMostOnce, "at-most-once", false, "never call twice for an event; unknown outcomes are dead letters")

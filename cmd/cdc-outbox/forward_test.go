@@ -44,7 +44,7 @@ func TestForwardCommand(t *testing.T) {
 	b.db.Exec(t, insertOrder)
 
 	args := []string{
-		"forward", "--topic=orders.events", "--group=billing", "--to=" + endpoint.URL + "/hook?key=" + canary,
+		"forward", `--pattern=orders\..*`, "--group=billing", "--to=" + endpoint.URL + "/hook?key=" + canary,
 		"--header=Authorization: @" + token,
 	}
 	missing := invoke(t, b.env, args...)

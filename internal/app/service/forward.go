@@ -91,16 +91,13 @@ func (p *process) forward(ctx context.Context, f *forward.Forwarder) error {
 // lostFault says whose turn it is when the consumer gives up.
 func lostFault(err error) error {
 	var lost *consumer.LostError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &lost):
-		return &fault.Error{
-			Kind: fault.Operator, Object: fmt.Sprintf("topic %q partition %d", lost.Topic, lost.Partition), Err: err,
-			Next: "Publish the missing events again (cdc-outbox repair or replay), then set the group's offset.",
-		}
+	if !errors.As(err, &lost) {
+		return err
 	}
-	return &fault.Error{Kind: fault.Operator, Object: "forward", Err: err, Next: "Create the topic, and start again."}
+	return &fault.Error{
+		Kind: fault.Operator, Object: fmt.Sprintf("topic %q partition %d", lost.Topic, lost.Partition), Err: err,
+		Next: "Publish the missing events again (cdc-outbox repair or replay), then set the group's offset.",
+	}
 }
 
 func ledgerPool(ctx context.Context, dsn string) (*pgxpool.Pool, error) {

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 // Flags are the options as the command line has them.
 type Flags struct {
 	Topics, Headers, Pass             []string
+	Pattern                           string
 	Group, To, Prefix, ContentType    string
 	DSN, Table                        string
 	Timeout, Budget                   time.Duration
@@ -26,8 +28,8 @@ type Flags struct {
 func (f *Flags) Options() (Options, error) {
 	none := Options{}
 	switch {
-	case len(f.Topics) == 0:
-		return none, fault.Usage("--topic is missing", "name the topics to read")
+	case len(f.Topics) == 0 && f.Pattern == "":
+		return none, fault.Usage("--topic is missing", "name the topics to read, or give a --pattern of their names")
 	case f.Group == "":
 		return none, fault.Usage("--group is missing", "name the consumer group; the ledger uses the same name")
 	case f.Budget < f.Timeout:
@@ -35,6 +37,9 @@ func (f *Flags) Options() (Options, error) {
 			"raise --budget, or lower --timeout")
 	case !httpguts.ValidHeaderFieldName(f.Prefix + "Id"):
 		return none, fault.Usage("--header-prefix does not begin the name of a header", "use letters, digits and -")
+	}
+	if _, err := regexp.Compile(f.Pattern); err != nil {
+		return none, fault.Usage("--pattern: "+err.Error(), `write a regular expression, such as '.*\.events'`)
 	}
 	to, err := url.Parse(f.To)
 	if err != nil {
@@ -48,7 +53,7 @@ func (f *Flags) Options() (Options, error) {
 		Pass:   f.Pass,
 		Ledger: inbox.Options{Consumer: f.Group, Strategy: inbox.Advisory, Table: f.Table},
 		Consumer: consumer.Options{
-			Group: f.Group, Topics: f.Topics, Budget: f.Budget, FromEnd: f.FromEnd,
+			Group: f.Group, Topics: f.Topics, Pattern: f.Pattern, Budget: f.Budget, FromEnd: f.FromEnd,
 			// A stop waits for the call under way, as far as the group allows.
 			Drain: min(max(f.Timeout+time.Second, 10*time.Second), 25*time.Second),
 		},

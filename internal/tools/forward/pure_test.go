@@ -117,9 +117,15 @@ func TestFlags(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Bearer two", value, "the file is read for each call")
 	require.Equal(t, "https://example.com/hook", o.shown())
+	matching := good()
+	matching.Topics, matching.Pattern = nil, `.*\.events`
+	o, err = matching.Options()
+	require.NoError(t, err)
+	require.Equal(t, matching.Pattern, o.Consumer.Pattern)
 
 	for name, spoil := range map[string]func(*Flags){
 		"no topic":       func(f *Flags) { f.Topics = nil },
+		"no pattern":     func(f *Flags) { f.Pattern = "(" },
 		"no group":       func(f *Flags) { f.Group = "" },
 		"no URL":         func(f *Flags) { f.To = "" },
 		"other scheme":   func(f *Flags) { f.To = "ftp://example.com" },
