@@ -149,12 +149,12 @@ mutation: $(TOOLS)/mutation ## how many small changes of a package its tests not
 unit: ## unit tests only: no servers, 40 to 50 seconds; names the ten slowest packages
 	@.ci/unit
 
-e2e: build $(GOTEST) ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), a quarter of an hour
+e2e: build $(GOTEST) ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), 18 minutes
 	$(NO_RACE_NOTE)
 	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 30m -parallel 3,./test/e2e/...)
 
 .PHONY: real
-real: $(GOTEST) ## the producer, the readers, the publisher, the consumer and the simulated broker beside real Kafka, four minutes
+real: $(GOTEST) ## the producer, the readers, the publisher, the consumer and the simulated broker beside real Kafka, five minutes
 	$(NO_RACE_NOTE)
 	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal',./internal/sink/kafka/... ./publisher/ ./test/inbox/consumer/ ./test/simulation/broker/)
 	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 10m,./test/testkit/kafka/)
