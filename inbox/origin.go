@@ -25,7 +25,8 @@ func ofLedger(err error) error {
 	case strings.HasPrefix(state, "22"), strings.HasPrefix(state, "23"), state == failedTransaction:
 		return err
 	case state == "42P01":
-		err = fmt.Errorf("%w; inbox.Schema returns the SQL that makes the table", err)
+		err = fmt.Errorf("%w; inbox.Schema, for attempts inbox.AttemptsSchema, returns the SQL that makes the table",
+			err)
 	}
 	return ledgerError{err}
 }
