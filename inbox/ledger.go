@@ -67,11 +67,8 @@ func newLedger(opts Options) (*ledger, error) {
 `
 	const unlessThere = `
 ON CONFLICT (consumer, event_id) DO NOTHING`
-	// Of one row, in an expression of VALUES: a FROM would cost several microseconds a time.
-	insert := into + `VALUES ($1, $2, $3, $4, CASE
-	WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		AND pg_catalog.set_config('synchronous_commit', 'on', true) <> 'on' THEN NULL
-	WHEN $3 = 'COMPLETED' THEN pg_catalog.now() END)` + unlessThere
+	insert := into + `SELECT $1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN pg_catalog.now() END
+FROM ` + onDisk + unlessThere
 	complete := `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = pg_catalog.clock_timestamp()
 WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`
 	// xmin, the transaction that has inserted the row, distinguishes a claim from a later claim of the same event.
