@@ -99,8 +99,7 @@ func TestThePauseThatIsAskedFor(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
 		began := time.Now()
-		err := f.obeying(f.call)(ctx,
-			*message(nil, nil))
+		err := f.obeying(f.call)(ctx, *message(nil, nil))
 		require.Error(t, err)
 		require.Equal(t, time.Second, time.Since(began))
 	})
