@@ -32,7 +32,7 @@ func (in *Inbox) Attempt(
 ) error {
 	return in.attempt(ctx, in, e, prepare, func(attempt string) error {
 		return in.Handle(ctx, e, func(ctx context.Context, tx pgx.Tx) error {
-			if err := in.settleAttempt(ctx, pgxSession{tx}, attempt); err != nil {
+			if err := in.settleAttempt(ctx, &pgxSession{tx: tx}, attempt); err != nil {
 				return err
 			}
 			return publish(ctx, tx, attempt)

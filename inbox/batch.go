@@ -94,7 +94,7 @@ func (l *ledger) onceEach(ctx context.Context, s session, b *batch, handle func(
 
 // claimEach reserves the events that were not handled yet, and finds out about the others that they were.
 func (l *ledger) claimEach(ctx context.Context, s session, b *batch) error {
-	ids, err := s.texts(ctx, l.each, l.opts.Consumer, b.ids, "COMPLETED", b.sources)
+	ids, err := s.texts(ctx, l.each, l.opts.Consumer, b.ids, "COMPLETED", b.sources, idleLimit(ctx))
 	switch {
 	case err != nil:
 		return ofClaim(ctx, fmt.Sprintf("%d events", len(b.firsts)), err)

@@ -83,7 +83,7 @@ func (l *ledger) forward(
 // claimForCall claims the event for a call. A claim younger than twice the limit may belong to a call that is still
 // running.
 func (l *ledger) claimForCall(ctx context.Context, s session, e Event, limit time.Duration) (claim string, err error) {
-	err = s.scan(ctx, &claim, l.reserve, l.opts.Consumer, e.ID, "PROCESSING", e.source())
+	err = s.scan(ctx, &claim, l.reserve, l.opts.Consumer, e.ID, "PROCESSING", e.source(), nil)
 	switch {
 	case err == nil:
 		return claim, nil

@@ -8,9 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// DB is the database of an Inbox: a *pgxpool.Pool, or a *pgx.Conn for one event at a time.
+// DB is the database of an Inbox: a *pgxpool.Pool, or a *pgx.Conn for one event at a time. Each batch that it gets begins
+// a transaction (pgx.Batch.BeginTx) and has its first statement, so that the begin costs no round trip.
 type DB interface {
-	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 // Inbox handles events on pgx. It is safe for concurrent use if its DB is.
@@ -43,9 +44,9 @@ func New(db DB, opts Options) (*Inbox, error) {
 // or wraps the error.
 func (in *Inbox) Handle(ctx context.Context, e Event, handle func(ctx context.Context, tx pgx.Tx) error) error {
 	return in.run(ctx, e, func() error {
-		return in.inClaimTx(ctx, func(tx pgx.Tx) error {
-			return in.once(ctx, pgxSession{tx}, e, func() error {
-				return effects(ctx, tx, func(tx pgx.Tx) error { return handle(ctx, tx) })
+		return in.inTx(ctx, func(s *pgxSession) error {
+			return in.once(ctx, s, e, func() error {
+				return effects(ctx, s.tx, func(tx pgx.Tx) error { return handle(ctx, tx) })
 			})
 		})
 	})
@@ -68,9 +69,9 @@ func (in *Inbox) HandleBatch(
 		return in.Handle(ctx, events[0], func(ctx context.Context, tx pgx.Tx) error { return handle(ctx, tx, only) })
 	}
 	return in.runBatch(ctx, events, func(b *batch) error {
-		return in.inClaimTx(ctx, func(tx pgx.Tx) error {
-			return in.onceEach(ctx, pgxSession{tx}, b, func(fresh []int) error {
-				return effects(ctx, tx, func(tx pgx.Tx) error { return handle(ctx, tx, fresh) })
+		return in.inTx(ctx, func(s *pgxSession) error {
+			return in.onceEach(ctx, s, b, func(fresh []int) error {
+				return effects(ctx, s.tx, func(tx pgx.Tx) error { return handle(ctx, tx, fresh) })
 			})
 		})
 	})
@@ -85,39 +86,19 @@ func effects(ctx context.Context, tx pgx.Tx, handle func(tx pgx.Tx) error) error
 	return c.prove()
 }
 
-// inClaimTx runs do in a transaction whose begin has its limit, so that the limit costs no round trip.
-func (in *Inbox) inClaimTx(ctx context.Context, do func(tx pgx.Tx) error) error {
-	opts := pgx.TxOptions{IsoLevel: isolation[in.opts.Isolation]}
-	if ms, ok := idleLimit(ctx); ok {
-		opts.BeginQuery = "begin"
-		if opts.IsoLevel != "" {
-			opts.BeginQuery += " isolation level " + string(opts.IsoLevel)
-		}
-		opts.BeginQuery += "; SET LOCAL idle_in_transaction_session_timeout = " + ms
-	}
-	return in.inTx(ctx, opts, do)
-}
-
-// inTx runs do in a transaction.
-func (in *Inbox) inTx(ctx context.Context, opts pgx.TxOptions, do func(tx pgx.Tx) error) error {
-	tx, err := in.db.BeginTx(ctx, opts)
-	if err != nil {
-		return ledgerError{fmt.Errorf("inbox: begin: %w", err)}
-	}
-	// The rollback has a time limit of its own because it must also run if ctx has ended or handle panics.
+// inTx runs do, which runs a statement, in a transaction.
+func (in *Inbox) inTx(ctx context.Context, do func(s *pgxSession) error) error {
+	s := &pgxSession{db: in.db, opts: pgx.TxOptions{IsoLevel: isolation[in.opts.Isolation]}}
 	committed := false
 	defer func() {
-		if committed {
-			return
+		if !committed {
+			s.rollback(ctx)
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
-		defer cancel()
-		_ = tx.Rollback(ctx)
 	}()
-	if err := do(tx); err != nil {
+	if err := do(s); err != nil {
 		return err
 	}
-	if err := tx.Commit(ctx); err != nil {
+	if err := s.tx.Commit(ctx); err != nil {
 		return ofCommit(fmt.Errorf("inbox: commit: %w", err))
 	}
 	committed = true
@@ -125,31 +106,10 @@ func (in *Inbox) inTx(ctx context.Context, opts pgx.TxOptions, do func(tx pgx.Tx
 }
 
 func (in *Inbox) inSession(ctx context.Context, do func(s session) error) error {
-	return in.inTx(ctx, pgx.TxOptions{IsoLevel: isolation[in.opts.Isolation]}, func(tx pgx.Tx) error {
-		return do(pgxSession{tx})
-	})
+	return in.inTx(ctx, func(s *pgxSession) error { return do(s) })
 }
 
 // Ping checks that the database answers.
 func (in *Inbox) Ping(ctx context.Context) error { return in.ping(ctx, in) }
 
 var errNotYours = errors.New("inbox: Handle commits or rolls back, when the handler has returned")
-
-type pgxSession struct{ tx pgx.Tx }
-
-func (s pgxSession) exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	tag, err := s.tx.Exec(ctx, statement, args...)
-	return tag.RowsAffected(), err
-}
-
-func (s pgxSession) texts(ctx context.Context, statement string, args ...any) ([]string, error) {
-	rows, err := s.tx.Query(ctx, statement, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
-}
-
-func (s pgxSession) scan(ctx context.Context, dest any, statement string, args ...any) error {
-	return s.tx.QueryRow(ctx, statement, args...).Scan(dest)
-}

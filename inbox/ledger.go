@@ -40,7 +40,9 @@ type session interface {
 // lockStatement requests the lock of an event. It must be a statement of its own before the claim. A statement sees the
 // transactions that were committed before it began, so a statement that took the lock and read the row could miss the
 // writes of the previous holder of the lock.
-const lockStatement = `SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint)`
+const lockStatement = `SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint)
+FROM (SELECT CASE WHEN $2::text IS NOT NULL
+	THEN pg_catalog.set_config('idle_in_transaction_session_timeout', $2, true) END OFFSET 0) AS setting`
 
 // newLedger makes the statements. They run in the application's sessions, with its search path: another role may have
 // made a function or an operator in a schema of that path which fits a call better than the server's own
@@ -61,14 +63,17 @@ func newLedger(opts Options) (*ledger, error) {
 	//
 	// The offset is committed as soon as the transaction is, so the transaction has to be on disk by then, even if the
 	// database or the role has synchronous_commit = off. Every other setting survives a crash of the server, and stays.
-	const onDisk = `(SELECT CASE pg_catalog.current_setting('synchronous_commit')
-	WHEN 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END OFFSET 0) AS on_disk`
+	//
+	// A limit of the time for which the transaction may be idle costs no round trip of its own here.
+	const settings = `(SELECT CASE pg_catalog.current_setting('synchronous_commit')
+	WHEN 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END, CASE WHEN $5::text IS NOT NULL
+	THEN pg_catalog.set_config('idle_in_transaction_session_timeout', $5, true) END OFFSET 0) AS settings`
 	into := `INSERT INTO ` + table + ` (consumer, event_id, status, source, completed_at)
 `
 	const unlessThere = `
 ON CONFLICT (consumer, event_id) DO NOTHING`
 	insert := into + `SELECT $1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN pg_catalog.now() END
-FROM ` + onDisk + unlessThere
+FROM ` + settings + unlessThere
 	complete := `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = pg_catalog.clock_timestamp()
 WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`
 	// xmin, the transaction that has inserted the row, distinguishes a claim from a later claim of the same event.
@@ -76,7 +81,7 @@ WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`
 	return &ledger{
 		opts: opts, insert: insert, complete: complete, attempts: opts.attempts(),
 		each: into + `SELECT $1, e.id, $3, e.source, CASE WHEN $3 = 'COMPLETED' THEN pg_catalog.now() END
-FROM ROWS FROM (pg_catalog.unnest($2::text[]), pg_catalog.unnest($4::text[])) AS e (id, source), ` + onDisk +
+FROM ROWS FROM (pg_catalog.unnest($2::text[]), pg_catalog.unnest($4::text[])) AS e (id, source), ` + settings +
 			unlessThere + ` RETURNING event_id`,
 		states: `SELECT CASE WHEN pg_catalog.bool_and(coalesce(status = 'COMPLETED', false)) THEN 'completed'
 	WHEN pg_catalog.bool_or(status = 'PROCESSING') THEN 'unfinished' ELSE 'deleted' END
@@ -97,15 +102,15 @@ LIMIT $3 FOR UPDATE SKIP LOCKED))`,
 
 // idleLimit is how long the transaction may be idle, in milliseconds: until the context of the handler ends, and its
 // end can be sent. A handler that makes a call leaves it idle for so long, whatever the database's limit is; and a
-// process that is frozen, or whose host is lost, gives the claim up after that time. Without a deadline the session's
-// limit stays.
-func idleLimit(ctx context.Context) (ms string, ok bool) {
+// process that is frozen, or whose host is lost, gives the claim up after that time. Without a deadline it is nil, and
+// the session's limit stays.
+func idleLimit(ctx context.Context) any {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return "", false
+		return nil
 	}
 	limit := (max(time.Until(deadline), 0) + rollbackLimit).Milliseconds()
-	return strconv.FormatInt(min(limit, math.MaxInt32), 10), true
+	return strconv.FormatInt(min(limit, math.MaxInt32), 10)
 }
 
 // errEnded reports that an effect may be committed without its claim, or rolled back with it. A next delivery finds out
@@ -129,14 +134,14 @@ func (l *ledger) claim(ctx context.Context, s session, e Event) error {
 	if l.opts.Strategy == Advisory {
 		status = "PROCESSING"
 		var locked bool
-		if err := s.scan(ctx, &locked, lockStatement, lockKey(l.opts.Consumer, e.ID)); err != nil {
+		if err := s.scan(ctx, &locked, lockStatement, lockKey(l.opts.Consumer, e.ID), idleLimit(ctx)); err != nil {
 			return ofLedger(fmt.Errorf("inbox: lock the event: %w", err))
 		}
 		if !locked {
 			return ErrContended
 		}
 	}
-	inserted, err := s.exec(ctx, l.insert, l.opts.Consumer, e.ID, status, e.source())
+	inserted, err := s.exec(ctx, l.insert, l.opts.Consumer, e.ID, status, e.source(), idleLimit(ctx))
 	switch {
 	case err != nil:
 		return ofClaim(ctx, "the event", err)
@@ -149,7 +154,7 @@ func (l *ledger) claim(ctx context.Context, s session, e Event) error {
 // ofClaim marks the error of a claim. At the end of the time the claim waited for another delivery, or the database was
 // slow. Reported as a failure of the event, the event would be dead-lettered.
 func ofClaim(ctx context.Context, what string, err error) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.Is(err, ErrLedger) {
 		return fmt.Errorf("%w, and the time to wait for it is over: %w", ErrContended, err)
 	}
 	return ofLedger(fmt.Errorf("inbox: claim %s: %w", what, err))

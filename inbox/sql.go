@@ -23,11 +23,11 @@ func NewSQL(db *sql.DB, opts Options) (*SQL, error) {
 }
 
 // Handle is Inbox.Handle for database/sql. It cannot prevent the handler from calling Commit of the *sql.Tx, but then
-// Handle returns an error. The limit of its time, and the proof that the transaction still has the claim, cost three
-// round trips that Inbox does not need.
+// Handle returns an error. The begin, and the proof that the transaction still has the claim, cost three round trips
+// that Inbox does not need.
 func (in *SQL) Handle(ctx context.Context, e Event, handle func(ctx context.Context, tx *sql.Tx) error) error {
 	return in.run(ctx, e, func() error {
-		return in.inClaimTx(ctx, func(tx *sql.Tx) error {
+		return in.inTx(ctx, func(tx *sql.Tx) error {
 			return in.once(ctx, sqlSession{tx}, e, func() error {
 				return sqlSession{tx}.effects(ctx, func() error { return handle(ctx, tx) })
 			})
@@ -43,26 +43,11 @@ func (in *SQL) HandleBatch(
 		return in.Handle(ctx, events[0], func(ctx context.Context, tx *sql.Tx) error { return handle(ctx, tx, only) })
 	}
 	return in.runBatch(ctx, events, func(b *batch) error {
-		return in.inClaimTx(ctx, func(tx *sql.Tx) error {
+		return in.inTx(ctx, func(tx *sql.Tx) error {
 			return in.onceEach(ctx, sqlSession{tx}, b, func(fresh []int) error {
 				return sqlSession{tx}.effects(ctx, func() error { return handle(ctx, tx, fresh) })
 			})
 		})
-	})
-}
-
-// limitIdle is a statement of its own because database/sql does not tell how a transaction begins.
-const limitIdle = `SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true)`
-
-// inClaimTx runs do in a transaction with its limit.
-func (in *SQL) inClaimTx(ctx context.Context, do func(tx *sql.Tx) error) error {
-	return in.inTx(ctx, func(tx *sql.Tx) error {
-		if ms, ok := idleLimit(ctx); ok {
-			if _, err := tx.ExecContext(ctx, limitIdle, ms); err != nil {
-				return ofLedger(fmt.Errorf("inbox: begin: %w", err))
-			}
-		}
-		return do(tx)
 	})
 }
 

@@ -49,14 +49,20 @@ func (d *DB) Died() int {
 	return d.died
 }
 
-// BeginTx implements inbox.DB.
-func (d *DB) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error) {
-	tx, err := d.db.BeginTx(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	return &mortal{tx, d}, nil
+// SendBatch implements inbox.DB.
+func (d *DB) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	results := d.db.SendBatch(ctx, b)
+	return begun{results, &mortal{results.Tx(), d}}
 }
+
+// begun are the results of a batch that has begun a mortal transaction.
+type begun struct {
+	pgx.BatchResults
+	tx *mortal
+}
+
+// Tx implements pgx.BatchResults.
+func (b begun) Tx() pgx.Tx { return b.tx }
 
 func (d *DB) next() Step {
 	d.mu.Lock()

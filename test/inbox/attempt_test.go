@@ -94,10 +94,8 @@ func TestAttemptCrashesAtEachStep(t *testing.T) {
 		text string
 		pass int32
 	}{
-		{"begin", 0},
 		{`INSERT INTO "processed_events_attempts"`, 0},
 		{"commit", 0},
-		{"begin", 1},
 		{`INSERT INTO "processed_events" `, 0},
 		{`DELETE FROM "processed_events_attempts"`, 0},
 		{"INSERT INTO effects", 0},

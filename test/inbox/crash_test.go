@@ -39,7 +39,11 @@ func (a *assassin) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, _ pgx.Trac
 }
 
 func (a *assassin) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
-	return a.TraceQueryStart(ctx, conn, pgx.TraceQueryStartData{SQL: data.Batch.QueuedQueries[0].SQL})
+	step := data.Batch.QueuedQueries[0].SQL
+	if step == "begin" { // it is sent with the first statement of its transaction
+		step = data.Batch.QueuedQueries[1].SQL
+	}
+	return a.TraceQueryStart(ctx, conn, pgx.TraceQueryStartData{SQL: step})
 }
 
 func (a *assassin) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
@@ -64,10 +68,9 @@ func (a *assassin) strike(conn *pgx.Conn, statement string) {
 func TestCrashAtEachStep(t *testing.T) {
 	const commit = "commit"
 	steps := map[inbox.Strategy][]string{
-		inbox.Insert: {"begin", `INSERT INTO "processed_events"`, "INSERT INTO effects", commit},
+		inbox.Insert: {`INSERT INTO "processed_events"`, "INSERT INTO effects", commit},
 		inbox.Advisory: {
-			"begin", "SELECT pg_catalog.pg_try_advisory_xact_lock", `INSERT INTO "processed_events"`,
-			"INSERT INTO effects",
+			"SELECT pg_catalog.pg_try_advisory_xact_lock", `INSERT INTO "processed_events"`, "INSERT INTO effects",
 			`UPDATE "processed_events"`, commit,
 		},
 	}
@@ -110,8 +113,7 @@ func TestCrashAtEachStep(t *testing.T) {
 func TestCrashAtEachStepOfABatch(t *testing.T) {
 	b := newBed(t)
 	for _, step := range []string{
-		"begin", `INSERT INTO "processed_events"`, "SELECT CASE WHEN pg_catalog.bool_and", "INSERT INTO effects",
-		"commit",
+		`INSERT INTO "processed_events"`, "SELECT CASE WHEN pg_catalog.bool_and", "INSERT INTO effects", "commit",
 	} {
 		for _, after := range []bool{false, true} {
 			t.Run(map[bool]string{false: "before ", true: "after "}[after]+step, func(t *testing.T) {
@@ -156,10 +158,18 @@ type deafTx struct{ pgx.Tx }
 
 var errDeaf = errors.New("connection reset by peer")
 
-func (d deafPool) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error) {
-	tx, err := d.DB.BeginTx(ctx, opts)
-	return deafTx{tx}, err
+func (d deafPool) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	results := d.DB.SendBatch(ctx, b)
+	return begun{results, deafTx{results.Tx()}}
 }
+
+// begun are the results of a batch that has begun a transaction of a test.
+type begun struct {
+	pgx.BatchResults
+	tx pgx.Tx
+}
+
+func (b begun) Tx() pgx.Tx { return b.tx }
 
 func (d deafTx) Commit(ctx context.Context) error {
 	return errors.Join(d.Tx.Commit(ctx), errDeaf)

@@ -120,9 +120,9 @@ func TestForwardCallsWithinItsLimitOnly(t *testing.T) {
 // slowCommit is a database whose commits take longer than the limit of a call.
 type slowCommit struct{ inbox.DB }
 
-func (d slowCommit) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error) {
-	tx, err := d.DB.BeginTx(ctx, opts)
-	return slowTx{tx}, err
+func (d slowCommit) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	results := d.DB.SendBatch(ctx, b)
+	return begun{results, slowTx{results.Tx()}}
 }
 
 type slowTx struct{ pgx.Tx }

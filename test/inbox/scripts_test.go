@@ -191,11 +191,11 @@ func (r *recorder) answer(side int, a scriptAnswer) *scriptAnswer {
 func (r *recorder) args(s scriptStep) []any {
 	switch s.Do {
 	case "lock":
-		return []any{int64(7)}
+		return []any{int64(7), "60000"}
 	case "reserve":
-		return []any{"billing", "e", s.Status, nil}
+		return []any{"billing", "e", s.Status, nil, "60000"}
 	case "each":
-		return []any{"billing", `{"e","f"}`, s.Status, `{NULL,"t"}`}
+		return []any{"billing", `{"e","f"}`, s.Status, `{NULL,"t"}`, nil}
 	case "states":
 		return []any{"billing", `{"e","f"}`}
 	case "state":

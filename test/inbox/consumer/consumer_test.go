@@ -209,11 +209,11 @@ type fragile struct {
 	away atomic.Int32 // so many transactions more
 }
 
-func (f *fragile) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error) {
+func (f *fragile) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if f.away.Add(-1) >= 0 {
-		return nil, errBad
+		return pgx.FailedBatchResults(b, errBad)
 	}
-	return f.DB.BeginTx(ctx, opts)
+	return f.DB.SendBatch(ctx, b)
 }
 
 // While the inbox's own database is away the record waits, also where the caller has set nothing for that.
