@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// DB is the database of an Inbox: a *pgxpool.Pool, or a *pgx.Conn for one event at a time. Each batch that it gets begins
-// a transaction (pgx.Batch.BeginTx) and has its first statement, so that the begin costs no round trip.
+// DB is the database of an Inbox: a *pgxpool.Pool, or a *pgx.Conn for one event at a time. Each batch that it gets
+// begins a transaction (pgx.Batch.BeginTx) and has its first statement, so that the begin costs no round trip.
 type DB interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }

@@ -24,7 +24,8 @@ import (
 type consumerBed struct {
 	*bed
 	pool    *pgxpool.Pool
-	topic   string // of the pass
+	limited *pgxpool.Pool // its transactions have a limit of idle time
+	topic   string        // of the pass
 	events  int
 	most    int // events of a batch
 	handled *handledEvents
@@ -69,6 +70,7 @@ func consumers(ctx context.Context, args []string) error {
 		return err
 	}
 	defer b.pool.Close()
+	defer b.limited.Close()
 	fmt.Printf("%d events, %d partitions, batches of %d; PostgreSQL %s, Kafka %s, %s, %d cores\n\n", *events,
 		partitions, *most, b.postgres.Version(), kafkaVersion, runtime.Version(), runtime.NumCPU())
 	fmt.Println("| CPU, µs an event | events/s | own | Postgres | Kafka |\n|---|---|---|---|---|")
@@ -109,6 +111,11 @@ func (b *consumerBed) prepare(ctx context.Context) error {
 	}
 	config.MaxConns = partitions + 2
 	if b.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return err
+	}
+	limited := config.Copy()
+	limited.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "65000"
+	if b.limited, err = pgxpool.NewWithConfig(ctx, limited); err != nil {
 		return err
 	}
 	for topic, events := range map[string]int{oneByOne: b.events / 2, inBatches: b.events} {

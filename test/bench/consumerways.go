@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
@@ -21,7 +22,10 @@ type consumerWay struct {
 
 var consumerWays = []consumerWay{
 	{"by hand, a transaction each", false, func(ctx context.Context, b *consumerBed, group string) error {
-		return b.byHand(ctx, group, 1, b.oneByHand)
+		return b.byHand(ctx, group, 1, b.oneByHand(b.pool))
+	}},
+	{"by hand, a transaction each with a limit", false, func(ctx context.Context, b *consumerBed, group string) error {
+		return b.byHand(ctx, group, 1, b.oneByHand(b.limited))
 	}},
 	{"consumer.InTx", false, func(ctx context.Context, b *consumerBed, group string) error {
 		return b.ours(ctx, group, func(in *inbox.Inbox) (*consumer.Consumer, error) {
@@ -145,24 +149,26 @@ func id(r *kgo.Record) string {
 	return ""
 }
 
-func (b *consumerBed) oneByHand(ctx context.Context, group string, rs []*kgo.Record) error {
-	tx, err := b.pool.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	tag, err := tx.Exec(ctx, `INSERT INTO processed_events (consumer, event_id, status, completed_at)
-		VALUES ($1, $2, 'COMPLETED', now()) ON CONFLICT DO NOTHING`, group, id(rs[0]))
-	if err != nil {
-		return err
-	}
-	if tag.RowsAffected() == 1 {
-		if _, err := tx.Exec(ctx, effect, id(rs[0]), string(rs[0].Key), rs[0].Value); err != nil {
+func (b *consumerBed) oneByHand(pool *pgxpool.Pool) func(context.Context, string, []*kgo.Record) error {
+	return func(ctx context.Context, group string, rs []*kgo.Record) error {
+		tx, err := pool.Begin(ctx)
+		if err != nil {
 			return err
 		}
+		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+		tag, err := tx.Exec(ctx, `INSERT INTO processed_events (consumer, event_id, status, completed_at)
+			VALUES ($1, $2, 'COMPLETED', now()) ON CONFLICT DO NOTHING`, group, id(rs[0]))
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 1 {
+			if _, err := tx.Exec(ctx, effect, id(rs[0]), string(rs[0].Key), rs[0].Value); err != nil {
+				return err
+			}
+		}
+		defer b.handled.add(1)
+		return tx.Commit(ctx)
 	}
-	defer b.handled.add(1)
-	return tx.Commit(ctx)
 }
 
 // batchByHand handles records in one transaction, with the effects sent together or one after the other.

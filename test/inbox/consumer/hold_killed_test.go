@@ -66,6 +66,16 @@ func (s *steps) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQuery
 	}
 }
 
+// TraceBatchStart is the begin of a transaction with its first statement.
+func (s *steps) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	s.step()
+	return ctx
+}
+
+func (s *steps) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (s *steps) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
 // Write takes a line of the log. The consumer logs each letter and each mark after the broker has acknowledged it.
 func (s *steps) Write(line []byte) (int, error) {
 	if text := string(line); strings.Contains(text, "was written to the dead-letter topic") ||
@@ -166,7 +176,7 @@ func everyStep(t *testing.T, steps int, test func(r *holdRig, last int) (killed 
 // A consumer process is killed before each step with which it makes letters. The next process has all letters, in their
 // order, and no effect of an event that waits.
 func TestKilledWhileAKeyIsTaken(t *testing.T) {
-	everyStep(t, 6, func(r *holdRig, last int) bool {
+	everyStep(t, 5, func(r *holdRig, last int) bool {
 		r.produce(r.T, record("a", "a1"), record("a", "a2"), record("a", "a3"))
 		killed := r.killed("a1", last, 3)
 		require.Empty(r, r.effects())
@@ -178,7 +188,7 @@ func TestKilledWhileAKeyIsTaken(t *testing.T) {
 // A consumer process is killed before each step with which it handles a letter that was retried, and the waiting ones.
 // The next process goes on: one effect for each event, in order, and an event that came during the retry is last.
 func TestKilledWhileAKeyIsReleased(t *testing.T) {
-	everyStep(t, 23, func(r *holdRig, last int) bool {
+	everyStep(t, 19, func(r *holdRig, last int) bool {
 		r.refuse("a1")
 		stop := startBatch(r.T, r.opts, r.handle)
 		r.send("a", "a1", "a2", "a3")
@@ -194,7 +204,7 @@ func TestKilledWhileAKeyIsReleased(t *testing.T) {
 
 // The same where the first letter was dismissed and a waiting letter fails: it holds the last ones then.
 func TestKilledWhileAWaitingLetterFails(t *testing.T) {
-	everyStep(t, 11, func(r *holdRig, last int) bool {
+	everyStep(t, 9, func(r *holdRig, last int) bool {
 		r.refuse("a1")
 		stop := startBatch(r.T, r.opts, r.handle)
 		r.send("a", "a1", "a2", "a3", "a4")

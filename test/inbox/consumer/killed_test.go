@@ -42,9 +42,6 @@ type suicide struct {
 type stepKey struct{}
 
 func (s *suicide) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if strings.HasPrefix(data.SQL, "begin") {
-		s.begins++
-	}
 	if !s.after {
 		s.strike(data.SQL)
 	}
@@ -58,7 +55,12 @@ func (s *suicide) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQue
 }
 
 func (s *suicide) TraceBatchStart(ctx context.Context, c *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
-	return s.TraceQueryStart(ctx, c, pgx.TraceQueryStartData{SQL: data.Batch.QueuedQueries[0].SQL})
+	step := data.Batch.QueuedQueries[0].SQL
+	if step == "begin" { // it is sent with the first statement of its transaction
+		s.begins++
+		step = data.Batch.QueuedQueries[1].SQL
+	}
+	return s.TraceQueryStart(ctx, c, pgx.TraceQueryStartData{SQL: step})
 }
 
 func (s *suicide) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
@@ -155,12 +157,12 @@ func TestKilledConsumerProcess(t *testing.T) {
 		t.Skip("needs Postgres")
 	}
 	steps := map[inbox.Strategy][]string{
-		inbox.Insert: {"begin", `INSERT INTO "processed_events"`, "INSERT INTO effects", commit},
+		inbox.Insert: {`INSERT INTO "processed_events"`, "INSERT INTO effects", commit},
 		inbox.Advisory: {
-			"begin", "SELECT pg_catalog.pg_try_advisory_xact_lock", `INSERT INTO "processed_events"`,
+			"SELECT pg_catalog.pg_try_advisory_xact_lock", `INSERT INTO "processed_events"`,
 			"INSERT INTO effects", `UPDATE "processed_events"`, commit,
 		},
-		together: {"begin", `INSERT INTO "processed_events"`, "INSERT INTO effects", commit},
+		together: {`INSERT INTO "processed_events"`, "INSERT INTO effects", commit},
 	}
 	for strategy, names := range steps {
 		for _, step := range append(names, "") {
