@@ -15,9 +15,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/replay"
 )
 
-// beforeGap is how much earlier than its transaction took its number a row's time may be.
-const beforeGap = time.Hour
-
 // gapsToRepair returns the open gaps that a repair of the rows since then looks at as a whole. Without since it is
 // moved to before the first of them, unless a beginning is not known or rows have no time.
 func (a *app) gapsToRepair(
@@ -46,7 +43,7 @@ func (a *app) gapsToRepair(
 		}
 	}
 	if given.IsZero() && known {
-		*since = first.Add(-beforeGap)
+		*since = first.Add(-gap.Before)
 		fmt.Fprintf(a.stderr, "Looking at the rows from %s on.\n", human.Time(*since))
 	}
 	return covered, nil
@@ -74,7 +71,7 @@ func (a *app) keptForGaps(ctx context.Context, c *config.Loaded) (from time.Time
 			from = *g.FromAt
 		}
 	}
-	from = from.Add(-beforeGap)
+	from = from.Add(-gap.Before)
 	_, err = fmt.Fprintf(a.stderr, "Rows from %s on stay until that is settled. Next: cdc-outbox repair\n",
 		human.Time(from))
 	return from, err

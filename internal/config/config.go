@@ -47,6 +47,12 @@ type Config struct {
 	// Kubernetes does, `stay` keeps the explanation visible. A mistake in the configuration always ends the process.
 	OnFault string `key:"on_fault" default:"exit" oneof:"exit|stay"`
 
+	// What happens when the slot is lost: invalidated, or dropped. `report` is an error that an operator has to fix.
+	// `heal` makes the slot again, compares the rows of the gap with the topics, publishes the rows that Kafka does not
+	// have before anything is streamed, and settles the gap. Where absence from a topic or from the table proves
+	// nothing, it refuses, and is like `report`. See docs/gaps.md.
+	OnGap string `key:"on_gap" default:"report" oneof:"report|heal"`
+
 	// The HTTP server for metrics, health and status.
 	HTTP HTTP `key:"http"`
 

@@ -460,6 +460,11 @@ var docs = map[string]string{
 		"alerts, looks again every few seconds, and continues when the cause no longer exists. Where a " +
 		"supervisor restarts the process at once, as Kubernetes does, stay keeps the explanation visible. A " +
 		"mistake in the configuration always ends the process.",
+	"on_gap": "" +
+		"What happens when the slot is lost: invalidated, or dropped. report is an error that an operator has " +
+		"to fix. heal makes the slot again, compares the rows of the gap with the topics, publishes the rows " +
+		"that Kafka does not have before anything is streamed, and settles the gap. Where absence from a " +
+		"topic or from the table proves nothing, it refuses, and is like report. See docs/gaps.md.",
 	"http.listen": "" +
 		"Address of /metrics, /healthz, /readyz and /status. off starts no server. The server has no " +
 		"authentication: keep it on loopback or on a private network.",

@@ -17,6 +17,7 @@ const (
 
 // onlyWAL are the keys that have no meaning without a replication slot.
 var onlyWAL = []string{
+	"on_gap",
 	"postgres.slot", "postgres.publication", "postgres.messages", "postgres.on_change",
 	"postgres.setup", "postgres.snapshot", "postgres.failover", "postgres.hot_standby", "postgres.primary_dsn",
 	"postgres.wait_for_standbys", "postgres.wait_for_standbys_count",

@@ -14,6 +14,7 @@ func (l *loader) validate(c *Config) {
 	l.source(c)
 	l.router(&c.Router)
 	l.sink(c)
+	l.onGap(c)
 	l.atLeast("window.records", int64(c.Window.Records), 1, "a number from 1")
 	l.atLeast("window.bytes", int64(c.Window.Bytes), 1, "a size above 0")
 	l.atLeast("window.row", int64(c.Window.Row), 1<<20, "a size from 1MiB")

@@ -120,7 +120,7 @@ func (p *process) tracesRecorder() (*traces.Recorder, error) {
 
 // openSnapshot opens the rows that were there before the slot.
 func openSnapshot(c *config.Loaded, admin setup.Config) func(context.Context) (connector.Snapshot, error) {
-	if !admin.Snapshot {
+	if !admin.Snapshot && c.OnGap != config.OnGapHeal {
 		return nil
 	}
 	return func(ctx context.Context) (connector.Snapshot, error) {

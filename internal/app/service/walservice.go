@@ -44,6 +44,8 @@ type walService struct {
 
 	warned bool // the warning that a table may be polled as well was logged
 
+	refused error // why a lost slot was not healed; of the goroutine that relays
+
 	ensured atomic.Int64 // when publication and slot were last seen to be there, Unix nanoseconds
 }
 
@@ -122,7 +124,7 @@ func (s *walService) figures() page.Relay {
 // serve runs the connector, and the parts beside it, until ctx ends and the connector has drained, or until one of them
 // fails.
 func (s *walService) serve(ctx context.Context) error {
-	return s.outlive(ctx, func(ctx context.Context, _ *errgroup.Group) error { return s.stay.Run(ctx, s.relay) })
+	return s.outlive(ctx, func(ctx context.Context, _ *errgroup.Group) error { return s.stay.Run(ctx, s.healing) })
 }
 
 // relay runs the connector once publication and slot are there, and its watchers. It returns when all of them have
@@ -177,6 +179,9 @@ func (s *walService) ensure(ctx context.Context) error {
 		dsn, err := wiring.DSN(s.Config)
 		if err == nil {
 			err = s.unpolled(ctx, dsn) // first: a slot that Ensure creates would hold back WAL without a reader
+		}
+		if err == nil {
+			err = s.heal(ctx, dsn)
 		}
 		if err == nil {
 			err = setup.Ensure(ctx, dsn, s.admin, s.Config.Postgres.Setup == "auto")

@@ -41,6 +41,9 @@ type Gap struct {
 	Reason     string     `json:"reason,omitempty"`      // of a dismissal
 }
 
+// Before is how much earlier than its transaction took its number a row's time may be.
+const Before = time.Hour
+
 // Lasts reports whether rows are still being hidden, so that nothing can settle the gap yet.
 func (g *Gap) Lasts() bool { return g.ToLSN == "" }
 

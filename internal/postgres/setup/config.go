@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"context"
 	"time"
 
 	"go.uber.org/zap"
@@ -62,6 +63,8 @@ type Config struct {
 	onlyNeeded bool // see withoutExtras
 
 	cutOver *CutOverRows // see CutOver
+	// fill fills the list of a new slot, whose creation has exported the snapshot of that name; nil: with all rows.
+	fill func(ctx context.Context, orders []string, exported string) error
 }
 
 // WithDefaults fills in the durations that are not set.

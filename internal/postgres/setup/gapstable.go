@@ -154,7 +154,7 @@ func lookupGapsUse(ctx context.Context, q postgres.Querier, cfg Config, g *gapsI
 // the table nothing is kept, which `check` says.
 func openGap(ctx context.Context, conn *pgx.Conn, cfg Config, before, now SlotReport, cause string) error {
 	info, err := lookupGaps(ctx, conn, cfg)
-	what := movedHow(before, now, cause)
+	what := cfg.movedHow(before, now, cause)
 	if err != nil || !info.Usable || what == "" {
 		return err
 	}
@@ -172,10 +172,12 @@ func openGap(ctx context.Context, conn *pgx.Conn, cfg Config, before, now SlotRe
 }
 
 // movedHow is why events may lie between the slot's old and new positions; empty: none do.
-func movedHow(before, now SlotReport, cause string) string {
+func (cfg Config) movedHow(before, now SlotReport, cause string) string {
 	other := before.Remembered != "" && before.RememberedID != now.SystemID
 	kept, _ := lsn.Parse(before.Remembered) // 0 where nothing is remembered
 	switch {
+	case cause == gap.SlotRecreated && cfg.fill != nil:
+		return "the slot was lost, and created again as on_gap: heal has it"
 	case cause == gap.SlotRecreated:
 		return "the slot was created again by `cdc-outbox slot recreate`"
 	case cause == gap.SlotAdvanced:

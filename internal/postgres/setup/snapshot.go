@@ -19,8 +19,8 @@ import (
 // planSnapshot undoes what a setup that was killed has left.
 func planSnapshot(cfg Config, st state) []Step {
 	switch {
-	case !st.Snapshot.Unfinished || cfg.ForeignSlot(st.Slot, st.Server.ServerFacts) != nil:
-		return nil
+	case !st.Snapshot.Unfinished || st.Snapshot.Heal || cfg.ForeignSlot(st.Slot, st.Server.ServerFacts) != nil:
+		return nil // of a heal, HealSlot does it
 	case cfg.Snapshot && st.Slot.Exists && st.Slot.ActivePID == 0 &&
 		st.Slot.ConfirmedFlush.String() == st.Snapshot.Point:
 		return []Step{{
@@ -49,8 +49,11 @@ func listDDL(cfg Config) string {
 
 // unfinished is the mark.
 func (cfg Config) unfinished() string {
-	if cfg.cutOver != nil {
+	switch {
+	case cfg.cutOver != nil:
 		return snapshot.CutOverUnfinished
+	case cfg.fill != nil:
+		return snapshot.HealUnfinished
 	}
 	return snapshot.Unfinished
 }
@@ -155,6 +158,9 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg Config, version
 	if err := run(fmt.Sprintf("COMMENT ON TABLE %s IS %s;", list.SQL(),
 		identifier.QuoteLiteral(cfg.unfinished()+snapshot.MadeAt+point))); err != nil {
 		return postgres.QueryFault("table "+list.String(), err)
+	}
+	if cfg.fill != nil {
+		return cfg.fill(ctx, orders, exported)
 	}
 	if err := run(fillSQL(cfg, orders, exported)); err != nil {
 		f := postgres.QueryFault("table "+list.String(), err)

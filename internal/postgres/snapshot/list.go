@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,6 +29,27 @@ const MadeAt = ", slot made at "
 // CutOverUnfinished begins the mark of a list that only CutOver may fill: it is not of all rows.
 const CutOverUnfinished = "cdc-outbox: rows taken over from another relay, not listed yet"
 
+// HealUnfinished begins the mark of a list that only a heal may fill: of rows that Kafka does not have.
+const HealUnfinished = "cdc-outbox: rows that Kafka does not have, not listed yet"
+
+// healed begins the mark of such a list that is filled. The rest is a Settlement.
+const healed = "cdc-outbox: rows that Kafka does not have: "
+
+// Settlement is what a list settles once its last row is published.
+type Settlement struct {
+	Missing int64   `json:"missing"` // rows of the list
+	Gaps    []int64 `json:"gaps"`    // their numbers
+}
+
+// Mark is the comment on the list.
+func (s Settlement) Mark() string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // numbers
+	}
+	return healed + string(b)
+}
+
 const Prefix = "cdc_outbox_snapshot_"
 
 // List is the list of one slot; it has no name where there is none.
@@ -44,8 +66,10 @@ func List(o postgres.Objects) identifier.Table {
 type ListState struct {
 	Exists     bool
 	Unfinished bool
-	CutOver    bool   // an unfinished one is of a takeover
-	Point      string // where the slot was made that belongs to an unfinished list; empty: not known
+	CutOver    bool        // an unfinished one is of a takeover
+	Heal       bool        // the list is of rows that Kafka does not have
+	Settles    *Settlement // of a heal that is finished
+	Point      string      // where the slot was made that belongs to an unfinished list; empty: not known
 }
 
 // LookupList reads the state of the list from its table and the comment on it; list without a name: there is none.
@@ -67,7 +91,16 @@ func LookupList(ctx context.Context, q postgres.Querier, list identifier.Table) 
 	}
 	point, unfinished := strings.CutPrefix(comment, Unfinished)
 	point, takenOver := strings.CutPrefix(point, CutOverUnfinished)
-	return ListState{
-		Exists: true, Unfinished: unfinished || takenOver, CutOver: takenOver, Point: strings.TrimPrefix(point, MadeAt),
-	}, nil
+	point, healing := strings.CutPrefix(point, HealUnfinished)
+	s = ListState{
+		Exists: true, Unfinished: unfinished || takenOver || healing, CutOver: takenOver, Heal: healing,
+		Point: strings.TrimPrefix(point, MadeAt),
+	}
+	if text, ok := strings.CutPrefix(comment, healed); ok {
+		s.Heal, s.Settles = true, &Settlement{}
+		if err := json.Unmarshal([]byte(text), s.Settles); err != nil {
+			return s, fmt.Errorf("read the comment on table %s: %w", list, err)
+		}
+	}
+	return s, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
@@ -32,6 +33,7 @@ type Reader struct {
 	types     []string // of the id columns
 	relations []*pgoutput.Relation
 	left      int64
+	settles   *Settlement // by publishing the last row
 }
 
 // Open returns nil where there is nothing to publish, or nothing left.
@@ -69,6 +71,7 @@ func (s *Reader) prepareList(ctx context.Context) (some bool, err error) {
 			Commands: []string{"cdc-outbox teardown", "cdc-outbox setup"},
 		}
 	}
+	s.settles = info.Settles
 	for _, t := range s.objects.Tables {
 		info, err := postgres.LookupTable(ctx, s.conn, t)
 		if err != nil {
@@ -173,10 +176,29 @@ func (s *Reader) Done(ctx context.Context, last int64) error {
 	return nil
 }
 
-// Finish drops the list. A role without the right to drop it leaves an empty list, which means the same.
+// Finish drops the list, and settles the gaps that it was made for in the same transaction. A role without the right to
+// drop it leaves an empty list, which means the same.
 func (s *Reader) Finish(ctx context.Context) error {
+	if s.settles != nil {
+		return s.settle(ctx)
+	}
 	if _, err := s.conn.Exec(ctx, "DROP TABLE "+s.list); err != nil && sqlstate.Of(err) != sqlstate.NotPermitted &&
 		sqlstate.Of(err) != sqlstate.UndefinedTable {
+		return s.fault(err)
+	}
+	return nil
+}
+
+// settle is for a list that this role has made.
+func (s *Reader) settle(ctx context.Context) error {
+	err := pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
+		err := gap.Of(s.objects).Settle(ctx, tx.Conn(), s.settles.Gaps, s.settles.Missing, s.settles.Missing)
+		if err == nil {
+			_, err = tx.Exec(ctx, "DROP TABLE "+s.list)
+		}
+		return err
+	})
+	if err != nil {
 		return s.fault(err)
 	}
 	return nil

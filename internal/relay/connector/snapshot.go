@@ -72,7 +72,7 @@ func (r *reader) publishSnapshot(s stream) error {
 	r.c.snapshot.done.Store(0)
 	r.c.snapshot.total.Store(list.Left())
 	r.c.setState(relay.State{Name: relay.Snapshotting})
-	r.c.log.Info("publishing the initial snapshot: the rows that were in the outbox before the slot",
+	r.c.log.Info("publishing rows that were in the outbox before the slot",
 		zap.Int64(logkey.Rows, list.Left()))
 	// No transaction that is streamed has a commit as low as this: the positions of these rows sort before all others.
 	r.commit, r.commitTime, r.snapshot = r.tracker.Confirmed()-1, time.Now(), true
@@ -85,7 +85,8 @@ func (r *reader) publishSnapshot(s stream) error {
 		return err
 	}
 	r.c.snapshot.published.Store(true)
-	r.c.log.Info("initial snapshot is published", zap.Int64(logkey.Rows, r.c.snapshot.done.Load()))
+	r.c.log.Info("the rows that were in the outbox before the slot are published",
+		zap.Int64(logkey.Rows, r.c.snapshot.done.Load()))
 	r.c.snapshot.total.Store(0)
 	r.c.setState(relay.State{Name: relay.Streaming})
 	return nil
@@ -140,7 +141,7 @@ func (w *snapshotRun) strikeOff() error {
 	w.r.c.progress.moved(time.Now())
 	if now := time.Now(); now.Sub(w.said) >= sayEvery {
 		w.said = now
-		w.r.c.log.Info("publishing the initial snapshot: the rows that were in the outbox before the slot",
+		w.r.c.log.Info("publishing rows that were in the outbox before the slot",
 			zap.Int64(logkey.Rows, done), zap.Int64(logkey.Of, w.r.c.snapshot.total.Load()))
 	}
 	return nil

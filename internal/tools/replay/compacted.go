@@ -69,7 +69,7 @@ func (r *repair) supersede(ctx context.Context, out decided) error {
 		delete(r.absent, hash)
 	}
 	for i := range r.report.Tables {
-		err := r.each(ctx, i, func() {}, func(found foundRow) error {
+		err := r.each(ctx, i, ignored, func(found foundRow) error {
 			if _, missing := r.absent[found.hash]; !missing || !r.compacted.topics[found.topic] {
 				return nil
 			}

@@ -20,8 +20,8 @@ type foundRow struct {
 	hash   [16]byte // of id
 }
 
-// each routes the rows of a table. A row that makes no record is counted by bad.
-func (r *repair) each(ctx context.Context, table int, bad func(), take func(foundRow) error) error {
+// each routes the rows of a table. bad gets the rows that make no record.
+func (r *repair) each(ctx context.Context, table int, bad func(outboxtable.Key), take func(foundRow) error) error {
 	var after *outboxtable.Key
 	for more := true; more; {
 		var err error
@@ -32,7 +32,7 @@ func (r *repair) each(ctx context.Context, table int, bad func(), take func(foun
 			rec, err := r.publisher.route(rel, tuple)
 			var no *router.RowError
 			if errors.As(err, &no) {
-				bad()
+				bad(key)
 				return nil
 			}
 			if err != nil {

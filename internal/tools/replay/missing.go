@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -17,7 +18,7 @@ import (
 // survey notes the ids of all rows and the topics they lead to.
 func (r *repair) survey(ctx context.Context) error {
 	for i, t := range r.report.Tables {
-		err := r.each(ctx, i, func() { t.Rows++; t.Unrouted++ }, func(found foundRow) error {
+		err := r.each(ctx, i, func(outboxtable.Key) { t.Rows++; t.Unrouted++ }, func(found foundRow) error {
 			t.Rows++
 			if t.Rows%stepRecords == 0 {
 				r.o.Progress.Step(progress.Step{What: "reading table " + t.Table, Done: t.Rows, Unit: "rows"})
@@ -36,10 +37,13 @@ func (r *repair) survey(ctx context.Context) error {
 	return nil
 }
 
+// ignored is for rows that make no record.
+func ignored(outboxtable.Key) {}
+
 // name counts the missing rows, by table, and names some of them. A row that was kept out of its topic by decision is
 // not missing.
 func (r *repair) name(ctx context.Context) error {
-	if len(r.absent) == 0 {
+	if len(r.absent) == 0 && r.ids == nil {
 		return nil
 	}
 	out, err := r.readDecided(ctx)
@@ -50,7 +54,12 @@ func (r *repair) name(ctx context.Context) error {
 		return err
 	}
 	for i, t := range r.report.Tables {
-		err := r.each(ctx, i, func() {}, func(found foundRow) error {
+		bad := func(key outboxtable.Key) {
+			if r.ids != nil && !out.letters[key.ID] && !out.skipped[key.ID] {
+				r.ids[i] = append(r.ids[i], key.ID) // no policy has decided about it
+			}
+		}
+		err := r.each(ctx, i, bad, func(found foundRow) error {
 			if _, missing := r.absent[found.hash]; !missing {
 				return nil
 			}
@@ -64,6 +73,9 @@ func (r *repair) name(ctx context.Context) error {
 			default:
 				if t.Missing++; len(t.Examples) < examples {
 					t.Examples = append(t.Examples, found.key.ID)
+				}
+				if r.ids != nil {
+					r.ids[i] = append(r.ids[i], found.key.ID)
 				}
 			}
 			return nil

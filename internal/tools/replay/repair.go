@@ -105,6 +105,7 @@ type repair struct {
 	read      int64                 // records of Kafka
 	toRead    int64                 // offsets of the topics that were begun
 	absent    map[[16]byte]struct{} // hashes of the ids, as records have them, that were not found in Kafka
+	ids       [][]string            // of the rows that are missing, by table; nil: only counted
 	compacted compacted
 	tail      *reader.Reader // of the compacted topics, from the first batch on
 }
@@ -259,7 +260,7 @@ func (r *repair) publish(ctx context.Context, table int) error {
 	p := r.publisher
 	p.place = end - 1
 	before := p.rows
-	err = r.each(ctx, table, func() {}, func(found foundRow) error {
+	err = r.each(ctx, table, ignored, func(found foundRow) error {
 		if _, missing := r.absent[found.hash]; !missing {
 			return nil
 		}

@@ -1,0 +1,156 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/app/routing"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/replay"
+)
+
+// healing relays, and where the slot was lost meanwhile, heals it and goes on. A heal that is refused, and a slot that
+// is lost again before the rows of its gap were published, end it.
+func (s *walService) healing(ctx context.Context) error {
+	for {
+		err := s.relay(ctx)
+		if s.Config.OnGap != config.OnGapHeal || fault.KindOf(err) != fault.Operator || ctx.Err() != nil ||
+			s.refused != nil {
+			return err
+		}
+		needs, nerr := s.needsHeal(ctx)
+		if nerr != nil || !needs {
+			return err
+		}
+		s.Logger.Warn("the slot was lost while it was read", telemetry.ErrorFields(err)...)
+	}
+}
+
+func (s *walService) needsHeal(ctx context.Context) (bool, error) {
+	dsn, err := wiring.DSN(s.Config)
+	if err != nil {
+		return false, err
+	}
+	return setup.NeedsHeal(ctx, dsn, s.admin)
+}
+
+// heal makes a lost slot again, and lists what is to be published before it is read. A refusal lasts until an operator has
+// replaced the slot: to compare again would find the same.
+func (s *walService) heal(ctx context.Context, dsn string) error {
+	if s.Config.OnGap != config.OnGapHeal {
+		return nil
+	}
+	if s.refused != nil {
+		needs, err := setup.NeedsHeal(ctx, dsn, s.admin)
+		if err != nil || needs {
+			return errors.Join(err, s.refused)
+		}
+		s.refused = nil
+	}
+	admin := s.admin
+	var err error
+	if admin.Outside, err = NewOutside(s.Config); err != nil {
+		return err
+	}
+	err = setup.HealSlot(ctx, dsn, admin, s.absent)
+	if fault.KindOf(err) == fault.Operator && ctx.Err() == nil {
+		s.refused = err
+	}
+	return err
+}
+
+// absent compares the rows of the open gaps with the topics.
+func (s *walService) absent(ctx context.Context, open []gap.Gap) (setup.Absent, error) {
+	var a setup.Absent
+	from, err := beginOf(open)
+	if err != nil {
+		return a, err
+	}
+	for i := range open {
+		if !open[i].Lasts() {
+			a.Gaps = append(a.Gaps, open[i].ID)
+		}
+	}
+	c := s.Config
+	db, err := wiring.NewTarget(c)
+	if err != nil {
+		return a, err
+	}
+	producer, err := wiring.Kafka(c)
+	if err != nil {
+		return a, err
+	}
+	route, err := routing.NewTo(c, "")
+	if err != nil {
+		return a, err
+	}
+	shown := &healProgress{log: s.Logger, say: func(what string) {
+		s.startup.Store(&waiting{why: "the slot was lost, and the rows of its gap are compared: " + what})
+	}}
+	a.IDs, err = replay.FindAbsent(ctx, replay.RepairOptions{
+		Since: from.Add(-gap.Before), DSN: db.DSN, Admin: db.Admin, Kafka: producer, Router: route, Progress: shown,
+		Letters: c.Router.DeadLetterTopic, HeaderID: wiring.IDOf(c), Skipped: wiring.Decisions(c).Skipped,
+	}, from)
+	return a, err
+}
+
+// beginOf is when the first of the gaps began.
+func beginOf(open []gap.Gap) (time.Time, error) {
+	var from time.Time
+	for i := range open {
+		at := open[i].FromAt
+		if at == nil {
+			return from, &fault.Error{
+				Kind: fault.Operator, Object: fmt.Sprintf("gap %d", open[i].ID),
+				Err: errors.New("it is not known when it began, so every row may be one that was deleted meanwhile"),
+			}
+		}
+		if from.IsZero() || at.Before(from) {
+			from = *at
+		}
+	}
+	return from, nil
+}
+
+// sayComparing is how often the log has the progress.
+const sayComparing = 10 * time.Second
+
+// healProgress shows a comparison in the status, and in the log.
+type healProgress struct {
+	say   func(what string)
+	log   *zap.Logger
+	meter progress.Meter
+	said  time.Time
+}
+
+func (p *healProgress) Say(line string) {
+	p.log.Info("comparing the rows of the gap with the topics", zap.String(logkey.Sentence, line))
+}
+
+func (p *healProgress) Step(step progress.Step) {
+	now := time.Now()
+	line := p.meter.Line(step, now)
+	p.say(line)
+	if now.Sub(p.said) >= sayComparing {
+		p.said = now
+		p.Say(line)
+	}
+}
+
+func (p *healProgress) Wait(wait progress.Wait) (stop func()) {
+	if what, _ := wait(); what != "" {
+		p.say(what)
+	}
+	return func() {}
+}
