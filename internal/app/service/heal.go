@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/app/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
@@ -16,6 +19,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/replay"
 )
@@ -45,8 +49,8 @@ func (s *walService) needsHeal(ctx context.Context) (bool, error) {
 	return setup.NeedsHeal(ctx, dsn, s.admin)
 }
 
-// heal makes a lost slot again, and lists what is to be published before it is read. A refusal lasts until an operator has
-// replaced the slot: to compare again would find the same.
+// heal makes a lost slot again, and lists what is to be published before it is read. A refusal lasts until an operator
+// has replaced the slot: to compare again would find the same.
 func (s *walService) heal(ctx context.Context, dsn string) error {
 	if s.Config.OnGap != config.OnGapHeal {
 		return nil
@@ -63,15 +67,18 @@ func (s *walService) heal(ctx context.Context, dsn string) error {
 	if admin.Outside, err = NewOutside(s.Config); err != nil {
 		return err
 	}
-	err = setup.HealSlot(ctx, dsn, admin, s.absent)
+	err = setup.HealSlot(ctx, dsn, admin, topics{s})
 	if fault.KindOf(err) == fault.Operator && ctx.Err() == nil {
 		s.refused = err
 	}
 	return err
 }
 
-// absent compares the rows of the open gaps with the topics.
-func (s *walService) absent(ctx context.Context, open []gap.Gap) (setup.Absent, error) {
+// topics are the configured topics.
+type topics struct{ *walService }
+
+// Absent compares the rows of the open gaps with the topics.
+func (s topics) Absent(ctx context.Context, open []gap.Gap) (setup.Absent, error) {
 	var a setup.Absent
 	from, err := beginOf(open)
 	if err != nil {
@@ -103,6 +110,33 @@ func (s *walService) absent(ctx context.Context, open []gap.Gap) (setup.Absent, 
 		Letters: c.Router.DeadLetterTopic, HeaderID: wiring.IDOf(c), Skipped: wiring.Decisions(c).Skipped,
 	}, from)
 	return a, err
+}
+
+// Fence begins a tenure of the slot at the broker, by a producer that writes nothing: what an earlier instance has in
+// flight is refused from then on, and an open transaction of it aborted.
+func (s topics) Fence(ctx context.Context, systemID string) error {
+	s.startup.Store(&waiting{why: "the slot was lost; before it is made again, Kafka has to fence earlier instances"})
+	registry := prometheus.NewRegistry()
+	b, err := s.broker(telemetry.NewMetrics(registry), registry)
+	if err != nil {
+		return err
+	}
+	producer, err := b.open(sink.Callbacks{Acked: func(sink.Delivery) {}})
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	g.Go(func() error { return producer.Run(ctx) })
+	g.Go(func() error {
+		defer stop()
+		_, _, err := producer.Begin(ctx, sink.SlotOwner(systemID, s.Config.Postgres.Slot))
+		if errors.Is(err, sink.ErrNotAllowed) {
+			return nil // nor was an earlier instance, so there is nothing to fence it by
+		}
+		return err
+	})
+	return g.Wait()
 }
 
 // beginOf is when the first of the gaps began.
@@ -148,9 +182,23 @@ func (p *healProgress) Step(step progress.Step) {
 	}
 }
 
+// Wait shows the wait until stop returns.
 func (p *healProgress) Wait(wait progress.Wait) (stop func()) {
-	if what, _ := wait(); what != "" {
-		p.say(what)
-	}
-	return func() {}
+	over := make(chan struct{})
+	var shown sync.WaitGroup
+	shown.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			if what, _ := wait(); what != "" {
+				p.say(what)
+			}
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return func() { close(over); shown.Wait() }
 }

@@ -21,7 +21,8 @@ import (
 
 // A lost slot is healed in the order in which a crash loses nothing:
 //
-//  1. the slot is made again, beside an empty list that is marked as unfinished, and exports its snapshot;
+//  1. earlier instances are fenced, and the slot is made again, beside an empty list that is marked as unfinished; it
+//     exports its snapshot;
 //  2. the gap is opened, and the new position accepted;
 //  3. the rows of the gap are compared with the topics, while the snapshot is kept;
 //  4. the list gets the rows of the snapshot that Kafka does not have, and loses the mark; later rows come
@@ -38,9 +39,14 @@ type Absent struct {
 	Gaps []int64    // the numbers of the gaps whose rows were all compared
 }
 
-// Compare finds the absent rows of the open gaps. An error of kind Operator is a refusal: the absence of a row would
-// prove nothing.
-type Compare func(ctx context.Context, open []gap.Gap) (Absent, error)
+// Topics are where the rows are published to.
+type Topics interface {
+	// Fence keeps an earlier instance from publishing any more: it has lost its slot, and may not know that yet.
+	Fence(ctx context.Context, systemID string) error
+	// Absent finds the absent rows of the open gaps. An error of kind Operator is a refusal: the absence of a row would
+	// prove nothing.
+	Absent(ctx context.Context, open []gap.Gap) (Absent, error)
+}
 
 // NeedsHeal reports whether the slot is lost, or was while a heal was interrupted.
 func NeedsHeal(ctx context.Context, dsn string, cfg Config) (needs bool, err error) {
@@ -55,10 +61,10 @@ func NeedsHeal(ctx context.Context, dsn string, cfg Config) (needs bool, err err
 
 // HealSlot makes a lost slot again, and lists the rows that are to be published before it is read. It does nothing if
 // the slot is not lost. Another process that heals it is a Retry.
-func HealSlot(ctx context.Context, dsn string, cfg Config, compare Compare) error {
+func HealSlot(ctx context.Context, dsn string, cfg Config, topics Topics) error {
 	cfg = cfg.WithDefaults()
 	return withServer(ctx, dsn, cfg, func(s servers) error {
-		h := heal{servers: s, cfg: cfg, compare: compare}
+		h := heal{servers: s, cfg: cfg, topics: topics}
 		if needs, err := h.needed(ctx); err != nil || !needs {
 			return err
 		}
@@ -84,10 +90,10 @@ func HealSlot(ctx context.Context, dsn string, cfg Config, compare Compare) erro
 type heal struct {
 	servers
 
-	cfg     Config
-	compare Compare
-	st      state
-	before  SlotReport
+	cfg    Config
+	topics Topics
+	st     state
+	before SlotReport
 }
 
 // needed looks at the server. What it cannot judge is left to Ensure.
@@ -145,6 +151,12 @@ func (h *heal) run(ctx context.Context) error {
 	}
 	h.cfg.Logger.Warn("the slot is lost; it is made again, and the rows of its gap are compared with the topics",
 		zap.String(logkey.Slot, h.cfg.Slot), zap.String(logkey.Confirmed, h.before.Remembered))
+	// Before there is a slot that would keep WAL while Kafka cannot be reached.
+	if err := h.alive(ctx, func(ctx context.Context) error {
+		return h.topics.Fence(ctx, h.before.SystemID)
+	}); err != nil {
+		return err
+	}
 	if h.st.Slot.Exists {
 		if err := h.dropSlot(ctx); err != nil {
 			return postgres.QueryFault(h.cfg.SlotSubject(), err)
@@ -196,8 +208,11 @@ func (h *heal) fill(ctx context.Context, orders []string, exported string) error
 	if err != nil {
 		return postgres.QueryFault("table "+h.cfg.Gaps().String(), err)
 	}
-	absent, err := h.compareAlive(ctx, open)
-	if err != nil {
+	var absent Absent
+	if err := h.alive(ctx, func(ctx context.Context) (err error) {
+		absent, err = h.topics.Absent(ctx, open)
+		return err
+	}); err != nil {
 		return err
 	}
 	listed, err := h.list(ctx, orders, exported, absent)
@@ -214,14 +229,13 @@ func (h *heal) fill(ctx context.Context, orders []string, exported string) error
 // process that gives none.
 const alivePause = 5 * time.Second
 
-// compareAlive compares while the session shows that it is alive.
-func (h *heal) compareAlive(ctx context.Context, open []gap.Gap) (absent Absent, err error) {
+// alive calls do while the session shows that it is alive.
+func (h *heal) alive(ctx context.Context, do func(context.Context) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	done := make(chan struct{})
-	g.Go(func() (err error) {
+	g.Go(func() error {
 		defer close(done)
-		absent, err = h.compare(ctx, open)
-		return err
+		return do(ctx)
 	})
 	g.Go(func() error {
 		tick := time.NewTicker(alivePause)
@@ -239,7 +253,7 @@ func (h *heal) compareAlive(ctx context.Context, open []gap.Gap) (absent Absent,
 			}
 		}
 	})
-	return absent, g.Wait()
+	return g.Wait()
 }
 
 // list lists the rows in one transaction, which sees what was committed before the slot's position.

@@ -44,8 +44,11 @@ func (h *healed) insert(id string) {
 		VALUES (gen_random_uuid(), 'a', 'k', '`+id+`', '{}')`)
 }
 
-// absent compares the table, as it is now, with Kafka.
-func (h *healed) absent(ctx context.Context, open []gap.Gap) (Absent, error) {
+// Fence has nothing to do.
+func (h *healed) Fence(context.Context, string) error { return nil }
+
+// Absent compares the table, as it is now, with Kafka.
+func (h *healed) Absent(ctx context.Context, open []gap.Gap) (Absent, error) {
 	var a Absent
 	conn, err := pgx.Connect(ctx, h.DSN)
 	if err != nil {
@@ -68,6 +71,17 @@ func (h *healed) absent(ctx context.Context, open []gap.Gap) (Absent, error) {
 		a.Gaps = append(a.Gaps, open[i].ID)
 	}
 	return a, err
+}
+
+// comparing compares in its own way.
+type comparing struct {
+	*healed
+
+	absent func(ctx context.Context, open []gap.Gap) (Absent, error)
+}
+
+func (c comparing) Absent(ctx context.Context, open []gap.Gap) (Absent, error) {
+	return c.absent(ctx, open)
 }
 
 // relay publishes the list, as the connector does before it streams.
@@ -139,14 +153,16 @@ func (h *healed) killed(n int, after bool) (alive bool) {
 	h.drop()
 	h.insert(second)
 	c := newCutter(h.T, h.DSN, n, after)
-	err := HealSlot(h.Context(), c.dsn(h.DSN), h.cfg, func(ctx context.Context, open []gap.Gap) (Absent, error) {
-		a, err := h.absent(ctx, open)
+	err := HealSlot(h.Context(), c.dsn(h.DSN), h.cfg, comparing{h, func(ctx context.Context, open []gap.Gap) (
+		Absent, error,
+	) {
+		a, err := h.Absent(ctx, open)
 		h.insert(third) // after the slot was made
 		return a, err
-	})
+	}})
 	c.close()
 	require.Eventually(h, func() bool {
-		return HealSlot(h.Context(), h.DSN, h.cfg, h.absent) == nil // its sessions end before that
+		return HealSlot(h.Context(), h.DSN, h.cfg, h) == nil // its sessions end before that
 	}, time.Minute, 20*time.Millisecond)
 	published := h.relay()
 	require.Equal(h, []string{first, second}, published[:2], "message %d, after %v", n, after)
@@ -159,7 +175,7 @@ func (h *healed) killed(n int, after bool) (alive bool) {
 	return err == nil
 }
 
-// cutter is a way to the server that is cut off at one message.
+// cutter forwards connections to the server, and cuts them off at one message.
 type cutter struct {
 	listener net.Listener
 	upstream string
@@ -265,13 +281,15 @@ func TestHealsRace(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for {
-				err := HealSlot(t.Context(), h.DSN, h.cfg, func(ctx context.Context, open []gap.Gap) (Absent, error) {
+				err := HealSlot(t.Context(), h.DSN, h.cfg, comparing{h, func(ctx context.Context, open []gap.Gap) (
+					Absent, error,
+				) {
 					if !compared.TryLock() {
 						t.Error("two compare")
 					}
 					defer compared.Unlock()
-					return h.absent(ctx, open)
-				})
+					return h.Absent(ctx, open)
+				}})
 				if err == nil {
 					return
 				}
@@ -301,12 +319,14 @@ func TestVersionsAHealHasTheRowsOfItsSnapshot(t *testing.T) {
 	}
 	h.kafka[want[7]] = true
 	want = slices.Delete(want, 7, 8)
-	err := HealSlot(t.Context(), h.DSN, h.cfg, func(ctx context.Context, open []gap.Gap) (Absent, error) {
+	err := HealSlot(t.Context(), h.DSN, h.cfg, comparing{h, func(ctx context.Context, open []gap.Gap) (
+		Absent, error,
+	) {
 		require.Len(t, open, 1)
 		require.Equal(t, gap.SlotRecreated, open[0].Cause)
 		h.insert("late")
-		return h.absent(ctx, open)
-	})
+		return h.Absent(ctx, open)
+	}})
 	require.NoError(t, err)
 	require.Equal(t, want, h.relay())
 	h.requireHealed()
