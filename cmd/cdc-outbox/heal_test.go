@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -120,4 +123,41 @@ func TestAHealIsRefused(t *testing.T) {
 			require.Equal(t, 0, r.stop(syscall.SIGTERM))
 		})
 	}
+}
+
+// TestARoleWithFewRightsHeals: the role that setup makes has the rights that a heal takes, and a role without one learns which it is.
+func TestARoleWithFewRightsHeals(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testkit.Postgres(t), "orders.events")
+	b.env = append(b.env, "CDC_OUTBOX_ON_GAP=heal")
+	role := b.db.Slot + "_role"
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table", "--role", role).code)
+	t.Cleanup(func() {
+		require.NoError(t, b.db.Server.Exec(context.Background(), b.db.Name,
+			"REASSIGN OWNED BY "+role+" TO postgres; DROP OWNED BY "+role+"; DROP ROLE "+role))
+	})
+	dsn, err := url.Parse(b.db.DSN)
+	require.NoError(t, err)
+	dsn.User = url.User(role)
+	insertNumbered(b, 1, 5)
+	b.db.Exec(t, "UPDATE outbox SET created_at = now() - interval '1 day' WHERE payload->>'n' = '1'")
+	env := append(b.env, "CDC_OUTBOX_POSTGRES_DSN="+dsn.String())
+	r := start(t, env)
+	b.records("orders.events", 5)
+	require.Equal(t, 0, r.stop(syscall.SIGTERM))
+	insertNumbered(b, 6, 8)
+	b.db.Exec(t, "SELECT pg_drop_replication_slot('"+b.db.Slot+"')")
+	b.db.Exec(t, "REVOKE CREATE ON SCHEMA public FROM "+role)
+	grant := `GRANT CREATE ON SCHEMA "public" TO "` + role + `";`
+	check := invoke(t, env, "check")
+	require.Contains(t, check.stdout, grant)
+	require.Contains(t, check.stdout, "Start the connector: on_gap: heal replaces the slot")
+	end := invoke(t, env, "run", "--http-listen=off")
+	require.Equal(t, 3, end.code, end.all())
+	require.Contains(t, end.stderr, strings.ReplaceAll(grant, `"`, `\"`))
+	b.db.Exec(t, grant)
+	r = start(t, env)
+	inOrder(b, 8)
+	require.Equal(t, 0, r.stop(syscall.SIGTERM))
+	require.Contains(t, invoke(t, env, "repair", "--dry-run").stdout, "8 rows, 0 of them not in Kafka")
 }

@@ -33,13 +33,14 @@ func searched(c *config.Loaded) config.Columns {
 // Admin takes from the configuration the objects that Postgres has to hold.
 func Admin(c *config.Loaded, table bool) (setup.Config, error) {
 	col := searched(c)
-	cfg := setup.Config{Snapshot: c.Postgres.Snapshot == "initial", Objects: postgres.Objects{
+	cfg := setup.Config{Snapshot: c.Postgres.Snapshot == "initial", Heals: c.OnGap == config.OnGapHeal}
+	cfg.Objects = postgres.Objects{
 		Slot: c.Postgres.Slot, Publication: c.Postgres.Publication, Failover: c.Postgres.Failover,
 		HotStandby: c.Postgres.HotStandby,
 		Columns: postgres.Columns{
 			ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Timestamp: col.Timestamp,
 		},
-	}}
+	}
 	cfg.Messages, cfg.LongRow = c.Postgres.Messages, int64(c.Window.Row)
 	cfg.Standbys = standbys.Demand{Names: c.Postgres.WaitForStandbys, Count: c.Postgres.WaitForStandbysCount}
 	for _, n := range routing.Needs(c) {

@@ -17,6 +17,7 @@ type Config struct {
 	postgres.Objects
 
 	Messages []string // prefixes of logical messages that are events
+	Heals    bool     // on_gap: heal
 	Snapshot bool     // list the rows that are in the tables when the slot is created, to be published once
 	// PrimaryDSN leads to the primary of a hot standby; empty: what is created there is created by hand.
 	PrimaryDSN string

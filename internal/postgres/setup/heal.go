@@ -126,6 +126,8 @@ func (h *heal) obstacle() error {
 	switch {
 	case h.before.denied != nil:
 		return h.before.denied
+	case !st.MayList:
+		return mayNotList(h.cfg, h.st)
 	case !st.Gaps.Usable:
 		return h.refused(fmt.Errorf("the table %s does not exist, or the role may not use it", h.cfg.Gaps()))
 	case st.Snapshot.Exists && !st.Snapshot.Heal:

@@ -184,6 +184,10 @@ func planGrants(cfg Config, st state) []Step {
 		add("The connector connects to the outbox's database.", "GRANT CONNECT ON DATABASE %s TO %s",
 			identifier.Quote(st.Server.Database), role)
 	}
+	if cfg.Heals && !r.MayList {
+		add("To heal a lost slot takes a table (on_gap: heal).", "GRANT CREATE ON SCHEMA %s TO %s",
+			identifier.Quote(cfg.Tables[0].Schema), role)
+	}
 	schemas := map[string]bool{}
 	for _, t := range cfg.Tables {
 		if !schemas[t.Schema] && !r.Using[t.Schema] {

@@ -124,6 +124,7 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 		out = append(out, checkSlot(cfg, st)...)
 		out = append(out, checkReader(cfg, st, reader)...)
 	}
+	out = append(orHeal(cfg, st, out), checkHeal(cfg, st)...)
 	out = append(out, checkCheckpoint(cfg, st)...)
 	out = append(out, checkDecisions(cfg, st)...)
 	out = append(out, checkGaps(cfg, st)...)

@@ -39,6 +39,7 @@ type state struct {
 	Gaps        gapsInfo
 	Remembered  bool // the checkpoint has a row of the slot; read for Config.NewSlot only
 	Snapshot    snapshot.ListState
+	MayList     bool // the session's role may make the list of a heal; read for Config.Heals only
 }
 
 // roleInfo is a role and what it lacks.
@@ -51,6 +52,7 @@ type roleInfo struct {
 	Using        map[string]bool           // schema: has USAGE
 	Selecting    map[identifier.Table]bool // table: has SELECT
 	MayStore     bool                      // may write the checkpoint
+	MayList      bool                      // see state.MayList
 }
 
 func lookupRole(ctx context.Context, q postgres.Querier, name string, service cloud.Service,
@@ -125,6 +127,9 @@ func readState(ctx context.Context, q postgres.Querier, cfg Config) (state, erro
 		}
 	}
 	if st.Snapshot, err = snapshot.LookupList(ctx, q, snapshot.List(cfg.Objects)); err != nil {
+		return st, err
+	}
+	if err := st.readMayList(ctx, q, cfg); err != nil {
 		return st, err
 	}
 	if st.Publication, err = postgres.LookupPublication(ctx, q, cfg.Publication); err != nil {
