@@ -125,7 +125,8 @@ func TestAHealIsRefused(t *testing.T) {
 	}
 }
 
-// TestARoleWithFewRightsHeals: the role that setup makes has the rights that a heal takes, and a role without one learns which it is.
+// TestARoleWithFewRightsHeals: the role that setup makes has the rights that a heal takes, and a role without one
+// learns which it is.
 func TestARoleWithFewRightsHeals(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testkit.Postgres(t), "orders.events")

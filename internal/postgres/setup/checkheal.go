@@ -54,7 +54,8 @@ func checkHeal(cfg Config, st state) []preflight.Finding {
 	if !st.MayList {
 		return []preflight.Finding{{
 			Level: preflight.Warn, Subject: "on_gap",
-			Found:  fmt.Sprintf("It is heal, and role %q lacks CREATE on schema %s.", st.Server.User, cfg.Tables[0].Schema),
+			Found: fmt.Sprintf("It is heal, and role %q lacks CREATE on schema %s.", st.Server.User,
+				cfg.Tables[0].Schema),
 			Why:    "A lost slot would not be healed: the rows that Kafka does not have are listed in a table.",
 			Remedy: "Grant it.", Commands: []string{cfg.grantList(st.Server.User)},
 		}}

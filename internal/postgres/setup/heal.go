@@ -107,7 +107,7 @@ func (h *heal) needed(ctx context.Context) (bool, error) {
 		h.cfg.ForeignSlot(st.Slot, st.Server.ServerFacts) != nil {
 		return false, nil
 	}
-	interrupted := st.Snapshot.Unfinished && st.Snapshot.Heal && st.Slot.ActivePID == 0
+	interrupted := st.Snapshot.Unfinished && st.Snapshot.Heal && st.Slot.ActivePID == 0 && !st.readPastList()
 	if st.Slot.Exists && !st.Slot.Invalidated() && !interrupted {
 		return false, nil
 	}
@@ -118,6 +118,11 @@ func (h *heal) needed(ctx context.Context) (bool, error) {
 	now, nerr := lsn.Parse(h.before.CurrentLSN)
 	// Otherwise the slot is new, or the server another one or an older state of it.
 	return err == nil && nerr == nil && h.before.RememberedID == h.before.SystemID && kept <= now, nil
+}
+
+// readPastList reports whether the slot has moved since it was made for an unfinished list: it was read without it.
+func (st *state) readPastList() bool {
+	return st.Slot.Exists && st.Snapshot.Point != "" && st.Snapshot.Point != st.Slot.ConfirmedFlush.String()
 }
 
 // obstacle is what makes a heal impossible.

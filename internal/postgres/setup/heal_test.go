@@ -32,6 +32,7 @@ type healed struct {
 
 func newHealed(t *testing.T) *healed {
 	h := &healed{withGaps(t, setupTableDDL), t, map[string]bool{}}
+	h.cfg.Heals = true
 	h.insert("before")
 	h.kafka["before"] = true
 	_, err := AcceptSlot(t.Context(), h.DSN, h.cfg)

@@ -19,8 +19,15 @@ import (
 // planSnapshot undoes what a setup that was killed has left.
 func planSnapshot(cfg Config, st state) []Step {
 	switch {
-	case !st.Snapshot.Unfinished || st.Snapshot.Heal || cfg.ForeignSlot(st.Slot, st.Server.ServerFacts) != nil:
-		return nil // of a heal, HealSlot does it
+	case !st.Snapshot.Unfinished || cfg.ForeignSlot(st.Slot, st.Server.ServerFacts) != nil:
+		return nil
+	case st.Snapshot.Heal && (cfg.onlyNeeded || cfg.Heals && !st.readPastList()):
+		return nil // HealSlot goes on with it
+	case st.Snapshot.Heal:
+		return []Step{{
+			SQL: fmt.Sprintf("DROP TABLE %s;", snapshot.List(cfg.Objects).SQL()),
+			Why: "A heal was interrupted, and the slot was read since; the gap stays open.",
+		}}
 	case cfg.Snapshot && st.Slot.Exists && st.Slot.ActivePID == 0 &&
 		st.Slot.ConfirmedFlush.String() == st.Snapshot.Point:
 		return []Step{{
