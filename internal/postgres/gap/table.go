@@ -101,9 +101,15 @@ func (t Table) Begin(ctx context.Context, conn *pgx.Conn, g Gap) error {
 	if g.Cause == SlotAccepted && !remembered && (g.FromLSN == "" || position(g.ToLSN) <= position(g.FromLSN)) {
 		return nil
 	}
-	_, err = conn.Exec(ctx, fmt.Sprintf(`WITH past AS (DELETE FROM %[1]s WHERE slot = $1::text AND cause = 'none')
+	// A slot that is replaced again before anything was confirmed from it, or before it was accepted, makes the same gap
+	// longer.
+	_, err = conn.Exec(ctx, fmt.Sprintf(`WITH past AS (DELETE FROM %[1]s WHERE slot = $1::text AND cause = 'none'),
+		longer AS (UPDATE %[1]s SET to_lsn = $7::text::pg_lsn, to_at = now() WHERE slot = $1::text AND cause = $2::text
+			AND system_id = $4::text AND settled_at IS NULL
+			AND $5::text::pg_lsn IN (from_lsn, to_lsn) AND to_lsn <= $7::text::pg_lsn RETURNING id)
 		INSERT INTO %[1]s (slot, cause, what, system_id, from_lsn, from_at, to_lsn, to_at)
-		VALUES ($1::text, $2::text, $3::text, $4::text, $5::text::pg_lsn, $6::timestamptz, $7::text::pg_lsn, now())`,
+		SELECT $1::text, $2::text, $3::text, $4::text, $5::text::pg_lsn, $6::timestamptz, $7::text::pg_lsn, now()
+		WHERE NOT EXISTS (SELECT FROM longer)`,
 		t.Name.SQL()), t.Objects.Slot, g.Cause, g.What, g.SystemID, null(g.FromLSN), g.FromAt, g.ToLSN)
 	if err != nil {
 		return err

@@ -165,6 +165,7 @@ func (h *healed) killed(n int, after bool) (alive bool) {
 	require.Eventually(h, func() bool {
 		return HealSlot(h.Context(), h.DSN, h.cfg, h) == nil // its sessions end before that
 	}, time.Minute, 20*time.Millisecond)
+	require.Len(h, h.look(h.T), 1, "a heal that goes on makes its gap longer")
 	published := h.relay()
 	require.Equal(h, []string{first, second}, published[:2], "message %d, after %v", n, after)
 	h.requireHealed()
