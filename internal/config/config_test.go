@@ -319,6 +319,27 @@ func TestHotStandby(t *testing.T) {
 	}
 }
 
+func TestOnGap(t *testing.T) {
+	for file, want := range map[string]string{
+		"on_gap: heal":   "",
+		"on_gap: report": "",
+		"{on_gap: heal, postgres: {checkpoint: off}}":                              "postgres.checkpoint is off",
+		"{on_gap: heal, postgres: {hot_standby: true, primary_dsn: host=p}}":       "postgres.hot_standby",
+		"{on_gap: heal, postgres: {messages: [a], tables: []}}":                    "needs postgres.tables",
+		"{on_gap: heal, postgres: {slot: a" + strings.Repeat("b", 43) + "}}":       "at most 43 bytes",
+		"{on_gap: heal, sink: nats, nats: {url: 'nats://a:4222', stream: events}}": "sink is nats",
+		"{on_gap: heal, source: polling}":                                          "belongs to source: wal",
+		"on_gap: sometimes":                                                        "report, heal",
+	} {
+		_, err := load(t, file, nil)
+		if want == "" {
+			require.NoError(t, err, file)
+			continue
+		}
+		require.ErrorContains(t, err, want, file)
+	}
+}
+
 func TestSASL(t *testing.T) {
 	_, err := load(t, "", nil, "--kafka-sasl-mechanism=PLAIN")
 	require.Len(t, problems(t, err), 2)

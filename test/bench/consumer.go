@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
 // consumerBed has the events of one topic, a ledger, and a table for the effects.
@@ -57,6 +58,7 @@ func consumers(ctx context.Context, args []string) error {
 	events := flags.Int("events", 200_000, "events in the topic, for batches; half of them one by one")
 	most := flags.Int("batch", 200, "events of a batch")
 	rounds := flags.Int("rounds", 3, "passes of each")
+	roundTrip := flags.Duration("round-trip", 0, "to Postgres, by way of a proxy in this process")
 	only := flags.String("only", "", "parts of the names of the ways to measure, separated by commas")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -65,6 +67,13 @@ func consumers(ctx context.Context, args []string) error {
 	defer b.close()
 	if err := b.start(ctx); err != nil {
 		return err
+	}
+	if *roundTrip > 0 {
+		far, err := b.moveAway(*roundTrip)
+		if err != nil {
+			return err
+		}
+		defer far.Close()
 	}
 	if err := b.prepare(ctx); err != nil {
 		return err
@@ -94,6 +103,19 @@ func contains(name, parts string) bool {
 		}
 	}
 	return false
+}
+
+// moveAway puts a distance between the consumer and Postgres.
+func (b *consumerBed) moveAway(roundTrip time.Duration) (*proxy.Proxy, error) {
+	far, err := proxy.Start(b.postgres.Addr(), proxy.Raw)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range []proxy.Direction{proxy.Up, proxy.Down} {
+		far.SetShape(d, proxy.Shape{Latency: roundTrip / 2})
+	}
+	b.dsn = b.postgres.DSNVia(far.Addr(), "postgres")
+	return far, nil
 }
 
 // prepare makes the tables, and writes the events.

@@ -101,8 +101,8 @@ func (t Table) Begin(ctx context.Context, conn *pgx.Conn, g Gap) error {
 	if g.Cause == SlotAccepted && !remembered && (g.FromLSN == "" || position(g.ToLSN) <= position(g.FromLSN)) {
 		return nil
 	}
-	// A slot that is replaced again before anything was confirmed from it, or before it was accepted, makes the same gap
-	// longer.
+	// A slot that is replaced again before anything was confirmed from it, or before it was accepted, makes the same
+	// gap longer.
 	_, err = conn.Exec(ctx, fmt.Sprintf(`WITH past AS (DELETE FROM %[1]s WHERE slot = $1::text AND cause = 'none'),
 		longer AS (UPDATE %[1]s SET to_lsn = $7::text::pg_lsn, to_at = now() WHERE slot = $1::text AND cause = $2::text
 			AND system_id = $4::text AND settled_at IS NULL
