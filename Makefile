@@ -156,8 +156,8 @@ e2e: build $(GOTEST) ## the binary against real Postgres and real Kafka (needs J
 .PHONY: real
 real: $(GOTEST) ## the producer, the readers, the publisher, the consumer and the simulated broker beside real Kafka, five minutes
 	$(NO_RACE_NOTE)
-	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal',./internal/sink/kafka/... ./publisher/ ./test/inbox/consumer/ ./test/simulation/broker/)
-	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 10m,./test/testkit/kafka/)
+	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 30m -run '^TestReal',./internal/sink/kafka/... ./publisher/ ./test/inbox/consumer/ ./test/simulation/broker/)
+	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 30m,./test/testkit/kafka/)
 
 soak: build interop ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 or 2.8 for all of it on that version
 	$(NO_RACE_NOTE)
