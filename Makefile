@@ -151,7 +151,7 @@ unit: ## unit tests only: no servers, 40 to 50 seconds; names the ten slowest pa
 
 e2e: build $(GOTEST) ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), 18 minutes
 	$(NO_RACE_NOTE)
-	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 30m -parallel 3,./test/e2e/...)
+	$(call gotest,$(RACE) -tags e2e -count=1 -timeout 45m -parallel 3,./test/e2e/...)
 
 .PHONY: real
 real: $(GOTEST) ## the producer, the readers, the publisher, the consumer and the simulated broker beside real Kafka, five minutes
