@@ -58,7 +58,7 @@ func consumers(ctx context.Context, args []string) error {
 	events := flags.Int("events", 200_000, "events in the topic, for batches; half of them one by one")
 	most := flags.Int("batch", 200, "events of a batch")
 	rounds := flags.Int("rounds", 3, "passes of each")
-	roundTrip := flags.Duration("round-trip", 0, "to Postgres, by way of a proxy in this process")
+	roundTrip := flags.Duration("round-trip", 0, "to Postgres, through a proxy in this process")
 	only := flags.String("only", "", "parts of the names of the ways to measure, separated by commas")
 	if err := flags.Parse(args); err != nil {
 		return err
