@@ -164,10 +164,8 @@ func (h *heal) run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if h.st.Slot.Exists {
-		if err := h.dropSlot(ctx); err != nil {
-			return postgres.QueryFault(h.cfg.SlotSubject(), err)
-		}
+	if err := h.dropSlot(ctx, h.cfg); err != nil {
+		return postgres.QueryFault(h.cfg.SlotSubject(), err)
 	}
 	h.cfg.fill = h.fill
 	err := createSnapshotSlot(ctx, h.Conn, h.cfg, h.st.Server.Version)
@@ -181,12 +179,6 @@ func (h *heal) run(ctx context.Context) error {
 	return err
 }
 
-func (h *heal) dropSlot(ctx context.Context) error {
-	_, err := h.Exec(ctx, `SELECT pg_catalog.pg_drop_replication_slot(slot_name)
-		FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text`, h.cfg.Slot)
-	return err
-}
-
 // takeBack drops a slot that no process is going to read, and its list. Where it cannot, the next heal does.
 func (h *heal) takeBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outsideLimit)
@@ -194,7 +186,7 @@ func (h *heal) takeBack(ctx context.Context) {
 	if h.PgConn().TxStatus() != 'I' {
 		_, _ = h.Exec(ctx, "ROLLBACK")
 	}
-	if h.dropSlot(ctx) == nil {
+	if h.dropSlot(ctx, h.cfg) == nil {
 		_, _ = h.Exec(ctx, "DROP TABLE IF EXISTS "+snapshot.List(h.cfg.Objects).SQL())
 	}
 }

@@ -285,7 +285,7 @@ func AdvanceSlot(ctx context.Context, dsn string, cfg Config, position string) (
 // RecreateSlot drops the slot where there is one and creates it again, from now on.
 func RecreateSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, error) {
 	cfg = cfg.WithDefaults()
-	return changeSlot(ctx, dsn, cfg, gap.SlotRecreated, func(conn servers, r SlotReport) error {
+	return changeSlot(ctx, dsn, cfg, gap.SlotRecreated, func(conn servers, _ SlotReport) error {
 		pub, err := postgres.LookupPublication(ctx, conn, cfg.Publication)
 		if err != nil {
 			return err
@@ -295,13 +295,18 @@ func RecreateSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, erro
 				return err
 			}
 		}
-		if r.Exists {
-			if _, err := conn.Exec(ctx, `SELECT pg_catalog.pg_drop_replication_slot($1::name)`, cfg.Slot); err != nil {
-				return err
-			}
+		if err := conn.dropSlot(ctx, cfg); err != nil {
+			return err
 		}
 		return createSlot(ctx, conn, cfg, cfg.SlotDDL())
 	})
+}
+
+// dropSlot drops the slot if there is one.
+func (s servers) dropSlot(ctx context.Context, cfg Config) error {
+	_, err := s.Exec(ctx, `SELECT pg_catalog.pg_drop_replication_slot(slot_name)
+		FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text`, cfg.Slot)
+	return err
 }
 
 // createPublication comes before the slot, which cannot read what was written before its publication.
