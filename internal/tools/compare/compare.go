@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"slices"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/hashjoin"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -20,8 +21,7 @@ const (
 
 // Options choose the differences that count.
 type Options struct {
-	// Dir holds the files; the caller removes it. They take some 70 bytes a record.
-	Dir string
+	Dir string // for temporary files, some 70 bytes a record; empty: the system's
 
 	IgnoreHeaders    []string
 	IgnorePartitions bool
@@ -46,7 +46,7 @@ type Record struct {
 type Comparison struct {
 	options Options
 	seeds   [2]maphash.Seed
-	events  *spill[event]
+	events  *hashjoin.Spill[event]
 	first   map[int]Place // record of each topic, on either side
 	result  Result
 }
@@ -55,13 +55,13 @@ type Comparison struct {
 func New(o Options) *Comparison {
 	return &Comparison{
 		options: o, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-		events: newSpill[event](o.Dir, "events"),
+		events: hashjoin.New[event](o.Dir),
 		first:  map[int]Place{},
 	}
 }
 
 // Close closes the files.
-func (c *Comparison) Close() { c.events.close() }
+func (c *Comparison) Close() { c.events.Close() }
 
 // event is the part of a record that is kept.
 type event struct {
@@ -88,7 +88,7 @@ func (c *Comparison) Add(side Side, r *Record) error {
 		c.result.note(WithoutID, place(side, r.Topic, r.Partition, r.Offset))
 		return nil
 	}
-	return c.events.add(id[0], event{
+	return c.events.Add(id[0], event{
 		ID: id, Key: c.bytes(r.Key), Value: c.bytes(r.Value), Headers: c.headers(r.Headers), Timestamp: r.Timestamp,
 		Offset: r.Offset, Partition: r.Partition, Topic: uint16(r.Topic), Side: side, KeyNotNull: r.Key != nil,
 	})

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/hashjoin"
 )
 
 // Kind is a kind of difference.
@@ -92,8 +94,8 @@ type extent struct{ first, last int64 }
 
 // Result judges all that was added.
 func (c *Comparison) Result() (*Result, error) {
-	pairs := newSpill[pair](c.options.Dir, "pairs")
-	defer pairs.close()
+	pairs := hashjoin.New[pair](c.options.Dir)
+	defer pairs.Close()
 	extents := map[log]extent{}
 	if err := c.match(pairs, extents); err != nil {
 		return nil, err
@@ -126,7 +128,7 @@ func (c *Comparison) uncompared(extents map[log]extent) {
 }
 
 // match compares the events that both sides have.
-func (c *Comparison) match(pairs *spill[pair], extents map[log]extent) error {
+func (c *Comparison) match(pairs *hashjoin.Spill[pair], extents map[log]extent) error {
 	return c.byID(func(l, r []event) error {
 		for _, side := range [][]event{l, r} {
 			if len(side) == 0 {
@@ -155,7 +157,7 @@ func (c *Comparison) match(pairs *spill[pair], extents map[log]extent) error {
 		if !l[0].KeyNotNull || !r[0].KeyNotNull {
 			return nil
 		}
-		return pairs.add(l[0].Key>>1, pair{
+		return pairs.Add(l[0].Key>>1, pair{
 			Key: l[0].Key, Left: l[0].Offset, Right: r[0].Offset, LeftTopic: l[0].Topic, RightTopic: r[0].Topic,
 			LeftPartition: l[0].Partition, RightPar: r[0].Partition,
 		})
@@ -202,8 +204,8 @@ func (c *Comparison) alone(extents map[log]extent) error {
 }
 
 // order notes events of one key whose order, by first appearance, differs between left and right.
-func (c *Comparison) order(pairs *spill[pair]) error {
-	return pairs.each(func(all []pair) error {
+func (c *Comparison) order(pairs *hashjoin.Spill[pair]) error {
+	return pairs.Each(func(all []pair) error {
 		slices.SortFunc(all, func(a, b pair) int {
 			return cmp.Or(cmp.Compare(a.LeftTopic, b.LeftTopic), cmp.Compare(a.Key, b.Key),
 				cmp.Compare(a.LeftPartition, b.LeftPartition), cmp.Compare(a.Left, b.Left))
@@ -222,7 +224,7 @@ func (c *Comparison) order(pairs *spill[pair]) error {
 
 // byID calls f with the records of each event; l and r are in the order in which the records came.
 func (c *Comparison) byID(f func(l, r []event) error) error {
-	return c.events.each(func(all []event) error {
+	return c.events.Each(func(all []event) error {
 		slices.SortStableFunc(all, func(a, b event) int {
 			return cmp.Or(cmp.Compare(a.ID[0], b.ID[0]), cmp.Compare(a.ID[1], b.ID[1]), cmp.Compare(a.Side, b.Side))
 		})

@@ -28,12 +28,15 @@ func FindAbsent(ctx context.Context, o RepairOptions, from time.Time) ([][]strin
 	if err := r.survey(ctx); err != nil {
 		return nil, err
 	}
-	doubts, err := r.strikeOff(ctx)
+	doubts, err := r.readTopics(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(doubts) > 0 {
 		return nil, doubts[0]
+	}
+	if err := r.subtract(); err != nil {
+		return nil, err
 	}
 	r.ids = make([][]string, len(r.tables))
 	err = r.name(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/hashjoin"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -16,27 +17,29 @@ type compacted struct {
 	// newest is by topic and key the latest timestamp. The connector and this command give a record the timestamp of
 	// its row. A topic that notes the time of the append shows a later one: then an event counts as accounted for
 	// rather than be published over a newer one.
-	newest map[[16]byte]int64
-	ends   map[reader.Span]int64 // by topic and partition: how far the topic was read
-	chosen map[[16]byte]choice   // by topic and key, the newest event that is not there
+	newest map[hashjoin.ID]int64
+	ends   map[reader.Span]int64  // by topic and partition: how far the topic was read
+	chosen map[hashjoin.ID]choice // by topic and key, the newest event that is not there
 }
 
 // choice is a row.
 type choice struct {
 	table     int
-	hash      [16]byte // of the id
+	hash      hashjoin.ID // of the id
 	timestamp int64
 }
 
 func newCompacted() compacted {
 	return compacted{
-		topics: map[string]bool{}, newest: map[[16]byte]int64{}, ends: map[reader.Span]int64{},
-		chosen: map[[16]byte]choice{},
+		topics: map[string]bool{}, newest: map[hashjoin.ID]int64{}, ends: map[reader.Span]int64{},
+		chosen: map[hashjoin.ID]choice{},
 	}
 }
 
 // slotOf is the place that the last record of a key has in a compacted topic.
-func slotOf(topic string, key []byte) [16]byte { return hashID(append([]byte(topic+"\x00"), key...)) }
+func slotOf(topic string, key []byte) hashjoin.ID {
+	return hashID(append([]byte(topic+"\x00"), key...))
+}
 
 // saw takes a record of a topic.
 func (c *compacted) saw(m *reader.Message) {
@@ -64,7 +67,7 @@ func (r *repair) supersede(ctx context.Context, out decided) error {
 	if len(r.compacted.topics) == 0 {
 		return nil
 	}
-	drop := func(table int, hash [16]byte) {
+	drop := func(table int, hash hashjoin.ID) {
 		r.report.Tables[table].Superseded++
 		delete(r.absent, hash)
 	}

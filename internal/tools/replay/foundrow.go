@@ -6,6 +6,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/hashjoin"
 	"github.com/cdc-outbox/cdc-outbox/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -16,8 +17,8 @@ type foundRow struct {
 	key    outboxtable.Key
 	record *router.Record // valid during the call
 	topic  string
-	id     []byte   // that the record has; valid during the call
-	hash   [16]byte // of id
+	id     []byte      // that the record has; valid during the call
+	hash   hashjoin.ID // of id
 }
 
 // each routes the rows of a table. bad gets the rows that make no record.

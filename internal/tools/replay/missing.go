@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/hashjoin"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -24,17 +25,37 @@ func (r *repair) survey(ctx context.Context) error {
 				r.o.Progress.Step(progress.Step{What: "reading table " + t.Table, Done: t.Rows, Unit: "rows"})
 			}
 			r.leads[found.topic] = true
-			if _, again := r.absent[found.hash]; again {
-				t.SameID++
-			}
-			r.absent[found.hash] = struct{}{}
-			return nil
+			return tmpFault(r.events.Left(found.hash, uint16(i)))
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// tmpFault is about the files of the comparison.
+func tmpFault(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fault.Error{
+		Kind: fault.Operator, Object: "temporary files", Err: err,
+		Next: "Name a directory that can be written to, with more room, in the environment's TMPDIR: a comparison " +
+			"takes some 20 bytes for each row, and for each record that has one.",
+	}
+}
+
+// subtract notes the rows that Kafka does not have.
+func (r *repair) subtract() error {
+	return tmpFault(r.events.Each(func(id hashjoin.ID, tables []uint16, inKafka bool) {
+		for _, table := range tables[1:] {
+			r.report.Tables[table].SameID++
+		}
+		if !inKafka {
+			r.absent[id] = struct{}{}
+		}
+	}))
 }
 
 // ignored is for rows that make no record.
@@ -87,8 +108,9 @@ func (r *repair) name(ctx context.Context) error {
 	return nil
 }
 
-// strikeOff takes out the events that Kafka has. The doubts are why an event that is not there may have been there.
-func (r *repair) strikeOff(ctx context.Context) (doubts []error, err error) {
+// readTopics notes the ids of the events that Kafka has. The doubts are why an event that is not there may have been
+// there.
+func (r *repair) readTopics(ctx context.Context) (doubts []error, err error) {
 	consumer, err := reader.New(r.o.Kafka.Cluster)
 	if err != nil {
 		return nil, err
@@ -115,7 +137,7 @@ func (r *repair) strikeOff(ctx context.Context) (doubts []error, err error) {
 		}
 		r.toRead += offsetsIn(spans)
 		for _, span := range spans {
-			doubt, err := r.strike(ctx, consumer, span)
+			doubt, err := r.readSpan(ctx, consumer, span)
 			if err != nil {
 				return nil, err
 			}
@@ -148,8 +170,8 @@ func inDoubt(topic string, compacted bool) error {
 	return f
 }
 
-// strike takes out the events that a partition has.
-func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reader.Span) (doubt, err error) {
+// readSpan notes the ids of a partition's events.
+func (r *repair) readSpan(ctx context.Context, consumer *reader.Reader, span reader.Span) (doubt, err error) {
 	object, first := fmt.Sprintf("topic %q partition %d", span.Topic, span.Partition), true
 	since := r.tables[0].Since()
 	for m, err := range consumer.Messages(ctx, span) {
@@ -182,7 +204,9 @@ func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reade
 			id, ok = m.Header("ce_id")
 		}
 		if ok { // the rest is another producer's, or from before there were ids
-			delete(r.absent, hashID(id))
+			if err := r.events.Right(hashID(id)); err != nil {
+				return nil, tmpFault(err)
+			}
 		}
 	}
 	if first && span.From > 0 && since.IsZero() {
@@ -199,9 +223,9 @@ func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reade
 }
 
 // hashID keeps ids of any length in 16 bytes each.
-func hashID(id []byte) [16]byte {
+func hashID(id []byte) hashjoin.ID {
 	sum := sha256.Sum256(id)
-	return [16]byte(sum[:16])
+	return hashjoin.ID(sum[:16])
 }
 
 // idHeader is the event's id as the records of the topic have it.

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/hashjoin"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/publish"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -101,18 +102,22 @@ type repair struct {
 	publisher *publisher
 	tables    []*outboxtable.Rows
 	report    RepairReport
-	leads     map[string]bool       // topics that rows lead to
-	read      int64                 // records of Kafka
-	toRead    int64                 // offsets of the topics that were begun
-	absent    map[[16]byte]struct{} // hashes of the ids, as records have them, that were not found in Kafka
-	ids       [][]string            // of the rows that are missing, by table; nil: only counted
+	leads     map[string]bool          // topics that rows lead to
+	read      int64                    // records of Kafka
+	toRead    int64                    // offsets of the topics that were begun
+	events    *hashjoin.Difference     // by the hashes of ids, as records have them
+	absent    map[hashjoin.ID]struct{} // of them, which Kafka does not have
+	ids       [][]string               // of the rows that are missing, by table; nil: only counted
 	compacted compacted
 	tail      *reader.Reader // of the compacted topics, from the first batch on
 }
 
 // newRepair holds a lock on a session of its own until close.
 func newRepair(ctx context.Context, o *RepairOptions) (*repair, error) {
-	r := &repair{o: o, leads: map[string]bool{}, absent: map[[16]byte]struct{}{}, compacted: newCompacted()}
+	r := &repair{
+		o: o, leads: map[string]bool{}, events: hashjoin.NewDifference(""), absent: map[hashjoin.ID]struct{}{},
+		compacted: newCompacted(),
+	}
 	r.publisher = &publisher{Pace: o.Pace, run: o.Run, router: o.Router, began: time.Now(), topics: map[string]*Topic{}}
 	for _, name := range o.Topics {
 		r.leads[name] = true
@@ -143,6 +148,7 @@ func newRepair(ctx context.Context, o *RepairOptions) (*repair, error) {
 }
 
 func (r *repair) close() {
+	r.events.Close()
 	for _, rows := range r.tables {
 		rows.Close()
 	}
@@ -160,7 +166,10 @@ func (r *repair) find(ctx context.Context) error {
 	if err := r.awaitConnector(ctx); err != nil {
 		return err
 	}
-	doubts, err := r.strikeOff(ctx)
+	doubts, err := r.readTopics(ctx)
+	if err == nil {
+		err = r.subtract()
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,109 @@
+// Package hashjoin brings together the entries of sets that are too large for memory: they are spread over files by a
+// hash, and one file after the other is looked at in memory (a Grace hash join). Sets that have an order, as queries of
+// Postgres give them, are merged instead: see internal/tools/audit.
+package hashjoin
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"os"
+)
+
+const (
+	// buckets is how many files the entries are spread over: 100 million events make files of some 100 MB.
+	buckets = 64
+	// inMemory is how many bytes are kept before any file is written: what is smaller needs no disk.
+	inMemory = 32 << 20
+)
+
+// Spill spreads fixed-size entries over files by a hash. It is for one goroutine.
+type Spill[T any] struct {
+	dir     string
+	buckets [buckets]bucket
+	held    int // bytes in memory
+	limit   int
+}
+
+type bucket struct {
+	file *os.File // what is older; nil: nothing
+	held []byte
+}
+
+// New returns a Spill whose files are in a directory; empty: the system's for temporary files.
+func New[T any](dir string) *Spill[T] { return &Spill[T]{dir: dir, limit: inMemory} }
+
+// Close removes the files.
+func (s *Spill[T]) Close() {
+	for i := range s.buckets {
+		if f := s.buckets[i].file; f != nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}
+}
+
+// Add takes an entry. Entries that belong together need the same hash.
+func (s *Spill[T]) Add(hash uint64, entry T) error {
+	b := &s.buckets[hash%buckets]
+	before := len(b.held)
+	var err error
+	if b.held, err = binary.Append(b.held, binary.LittleEndian, &entry); err != nil {
+		return err
+	}
+	if s.held += len(b.held) - before; s.held < s.limit {
+		return nil
+	}
+	return s.write()
+}
+
+// write empties the memory.
+func (s *Spill[T]) write() error {
+	for i := range s.buckets {
+		b := &s.buckets[i]
+		if b.file == nil {
+			var err error
+			if b.file, err = os.CreateTemp(s.dir, "cdc-outbox-*"); err != nil {
+				return err
+			}
+			_ = os.Remove(b.file.Name()) // a killed process leaves nothing; Windows refuses, and Close does it there
+		}
+		if _, err := b.file.Write(b.held); err != nil {
+			return err
+		}
+		b.held = b.held[:0]
+	}
+	s.held = 0
+	return nil
+}
+
+// Each calls f with the entries of one bucket after the other, in the order in which they were added.
+func (s *Spill[T]) Each(f func([]T) error) error {
+	var zero T
+	size := binary.Size(&zero)
+	for i := range s.buckets {
+		raw, err := s.buckets[i].read()
+		if err != nil {
+			return err
+		}
+		entries := make([]T, len(raw)/size)
+		if err := binary.Read(bytes.NewReader(raw), binary.LittleEndian, entries); err != nil {
+			return err
+		}
+		if err := f(entries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bucket) read() ([]byte, error) {
+	if b.file == nil {
+		return b.held, nil
+	}
+	if _, err := b.file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(b.file)
+	return append(raw, b.held...), err
+}
