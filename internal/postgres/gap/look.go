@@ -66,22 +66,45 @@ const seenSQL = `SELECT jsonb_build_object(
 // conn leads to the server that is written, which for a slot on a standby is the primary. Checks by several processes
 // at the same time are allowed.
 func (t Table) Look(ctx context.Context, conn *pgx.Conn, hides string, starts bool) ([]Gap, error) {
-	var begin string
-	var at time.Time
 	// First the mark's position, then the transactions: one that gets a number in between begins after it.
-	err := conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text, clock_timestamp()`).Scan(&begin, &at)
+	m, err := markNow(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
+	return t.lookFrom(ctx, conn, m, hides, starts)
+}
+
+// madeWithin is how long ago, at most, a slot was made when its account begins.
+const madeWithin = time.Minute
+
+// BeginAccount is the first Look at the publication of a slot. Where the slot was made a moment ago, at a position, the
+// account begins there: if it is lost before anything was confirmed from it, it is known when that gap began.
+func (t Table) BeginAccount(ctx context.Context, conn *pgx.Conn, made string) error {
+	m, err := markNow(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if at := position(made); at != 0 && at < m.LSN {
+		m.LSN, m.At = at, m.At.Add(-madeWithin)
+	}
+	_, err = t.lookFrom(ctx, conn, m, "", false)
+	return err
+}
+
+func markNow(ctx context.Context, conn *pgx.Conn) (m mark, err error) {
+	var at string
+	err = conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text, clock_timestamp()`).Scan(&at, &m.At)
+	m.LSN = position(at)
+	return m, err
+}
+
+func (t Table) lookFrom(ctx context.Context, conn *pgx.Conn, m mark, hides string, starts bool) ([]Gap, error) {
 	s, err := t.see(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
-	position, err := lsn.Parse(begin)
-	if err != nil {
-		return nil, err
-	}
-	step := s.plan(mark{LSN: uint64(position), At: at, Next: s.Next}, t.Objects.PublicationSubject(), hides, starts)
+	m.Next = s.Next
+	step := s.plan(m, t.Objects.PublicationSubject(), hides, starts)
 	if !step.write {
 		return s.Open, nil
 	}

@@ -117,8 +117,11 @@ func (t Table) Begin(ctx context.Context, conn *pgx.Conn, g Gap) error {
 	if s.Whole != nil { // another slot publishes to the same Kafka
 		t.Publisher = continues{Kafka{ID: s.Whole.Evidence.Kafka, Ends: s.Whole.Evidence.Ends}}
 	}
-	_, err = t.Look(ctx, conn, "", false)
-	return err
+	made := ""
+	if g.Cause == SlotRecreated {
+		made = g.ToLSN
+	}
+	return t.BeginAccount(ctx, conn, made)
 }
 
 // Settle settles gaps by a repair that has looked at all of their rows.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +32,8 @@ func carryOut(ctx context.Context, s servers, cfg Config) ([]Step, error) {
 			if err := clearUnfinishedMark(ctx, s.primary, cfg, st); err != nil {
 				return done, err
 			}
-			if err := beginAccount(ctx, s.primary, cfg, st); err != nil {
+			made := slices.ContainsFunc(done, func(step Step) bool { return step.action == stepSlot })
+			if err := beginAccount(ctx, s.primary, cfg, st, made); err != nil {
 				return done, err
 			}
 			return done, preflight.FirstFailure(verdict(cfg, st))

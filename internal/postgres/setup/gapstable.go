@@ -191,12 +191,16 @@ func (cfg Config) movedHow(before, now SlotReport, cause string) string {
 	return ""
 }
 
-// beginAccount begins the account of a slot that was just made.
-func beginAccount(ctx context.Context, conn *pgx.Conn, cfg Config, st state) error {
+// beginAccount begins the account of a slot. One that was made a moment ago is at its first position.
+func beginAccount(ctx context.Context, conn *pgx.Conn, cfg Config, st state, made bool) error {
 	if !st.Gaps.Usable || !st.Slot.Exists {
 		return nil
 	}
-	if _, err := gap.Of(cfg.Objects).Look(ctx, conn, "", false); err != nil {
+	at := ""
+	if made {
+		at = st.Slot.ConfirmedFlush.String()
+	}
+	if err := gap.Of(cfg.Objects).BeginAccount(ctx, conn, at); err != nil {
 		return postgres.QueryFault("table "+cfg.Gaps().String(), err)
 	}
 	return nil
