@@ -41,10 +41,10 @@ LINT_TAGS := e2e,interop
 # A directory in memory with room for the servers of tests, see EnvMemory in test/testkit/scratch, and for the programs
 # of the tests: making the many and large files of a run costs a disk as much time as the tests take.
 MEMORY := $(shell [ "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}')" -ge 8000000 ] 2>/dev/null && echo /dev/shm)
-test test-versions: export CDC_OUTBOX_TEST_MEMORY ?= $(MEMORY)
+test test-versions browser: export CDC_OUTBOX_TEST_MEMORY ?= $(MEMORY)
 ifneq ($(MEMORY),)
 ifeq ($(shell f=$$(mktemp $(MEMORY)/cdc-outbox-XXXXXX) && chmod +x $$f && $$f && echo yes; rm -f $$f),yes)
-test test-versions: export TMPDIR ?= $(MEMORY)
+test test-versions browser: export TMPDIR ?= $(MEMORY)
 endif
 endif
 
@@ -92,8 +92,14 @@ image: ## build the container image for amd64 and arm64 as an OCI layout in .cac
 
 test: $(GOTEST) ## unit and integration tests with the race detector, on the default Postgres, and 200 seeds of the simulation; five to ten minutes; a line per package, none while it compiles
 	$(NO_RACE_NOTE)
-	$(call gotest,$(RACE) -timeout 30m -parallel 4,work)
+	$(call gotest,$(RACE) -timeout 30m -p 3 -parallel 6,work)
 	@$(MAKE) --no-print-directory models simulate SEEDS=200
+
+.PHONY: browser
+browser: $(GOTEST) ## the page in a real browser (needs Chromium; another one: CDC_OUTBOX_TEST_BROWSER=path); two minutes
+	@export CDC_OUTBOX_TEST_BROWSER="$${CDC_OUTBOX_TEST_BROWSER:-chromium}"; \
+		$(call gotest,-timeout 30m -parallel 4 -run "^TestThePage",./cmd/cdc-outbox) && \
+		$(call gotest,-timeout 30m -parallel 4,./internal/watch/page)
 
 .PHONY: models
 models: $(GOTEST) ## the models of the tracker and of two producers in full: with the race detector or -short they are cut
@@ -117,7 +123,7 @@ mutants: ## plant one bug after the other and name the first seed of the simulat
 
 # What differs between the major versions of Postgres: slots, publications, setup, the stream itself, the monitor's query.
 PG_VERSIONS := 14 15 16 17 18
-PG_TESTS := ^(TestScripts|TestVersions|TestSetup|TestEnsure|TestPreflight|TestRunMistakes|TestRunStreams|TestRunReleases|TestSlot|TestCheckpoint|TestStandby|TestHotStandby|TestChangesOfTheOutbox|TestPublicationIsWatched|TestSnapshotPublishes|TestServerEncodings|TestRenewal|TestLogicalMessages|TestPartitionedOutbox)
+PG_TESTS := ^(TestScripts|TestVersions|TestSetup|TestEnsure|TestPreflight|TestRunMistakes|TestRunStreams|TestRunReleases|TestSlot|TestCheckpoint|TestStandby|TestHotStandby|TestChangesOfTheOutbox|TestPublicationIsWatched|TestSnapshotPublishes|TestServerEncodings|TestRenewal|TestLogicalMessages|TestPartitionedOutbox|TestPlantedFunctions|TestStoredGenerated|TestGenerated|TestWaitForTheRelay)
 # The end-to-end tests that are repeated on each version.
 PG_E2E := ^(TestKill|TestSIGTERM|TestPostgresCrashes|TestWaitingForKafkaDoesNotDelay|TestFailover|TestWaitingInstance)
 .PHONY: test-versions matrix

@@ -73,7 +73,7 @@ func TestCheckKnowsEveryColumn(t *testing.T) {
 // From PostgreSQL 18 on a stored generated column may be sent, and is then a column like others.
 func TestStoredGeneratedColumn(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testkit.Postgres(t, "18"), "orders.events")
+	b := newBed(t, testkit.Postgres(t, testkit.Versions(t, "18")[0]), "orders.events")
 	b.db.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), doc jsonb,
 		aggregate_type text GENERATED ALWAYS AS (doc ->> 'kind') STORED, aggregate_id text, event_type text,
 		payload jsonb, headers jsonb, created_at timestamptz DEFAULT now())`)

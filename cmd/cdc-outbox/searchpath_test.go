@@ -71,7 +71,7 @@ ALTER ROLE ROLE_NAME SET synchronous_commit = off`
 // rights of the connector (CVE-2018-1058).
 func TestPlantedFunctions(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"14", "18"} {
+	for _, version := range testkit.Versions(t, "14", "18") {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			testPlantedFunctions(t, version)

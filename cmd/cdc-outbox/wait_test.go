@@ -23,16 +23,12 @@ import (
 // that the relay does not get. It does not return before the broker has acknowledged the event.
 func TestWaitForTheRelay(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		version string
-		env     []string
-	}{
-		"default": {}, "PostgreSQL 14": {version: "14"},
-		"without a checkpoint": {env: []string{"CDC_OUTBOX_POSTGRES_CHECKPOINT=off"}},
+	for name, env := range map[string][]string{
+		"default": nil, "without a checkpoint": {"CDC_OUTBOX_POSTGRES_CHECKPOINT=off"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testWait(t, testkit.Postgres(t, test.version), test.env...)
+			testWait(t, testkit.Postgres(t), env...)
 		})
 	}
 }

@@ -22,16 +22,22 @@ const generatedDDL = `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_rando
 // not true there. Cost: a table that works, refused by `check`, `setup` and `run`. Also: `TestStoredGeneratedColumn` in
 // `cmd/cdc-outbox`.
 func TestGeneratedColumns(t *testing.T) {
-	for version, why := range map[string]string{
-		"15": "Before version 18", "18": "only if the publication includes it",
-	} {
+	for _, version := range testkit.Versions(t, "15", "18") {
 		t.Run(version, func(t *testing.T) {
 			db := adminDBOn(t, testkit.Postgres(t, version), generatedDDL)
 			err := db.ensure(t, true)
 			require.ErrorContains(t, err, `"aggregate_type"`)
-			require.ErrorContains(t, err, why)
+			require.ErrorContains(t, err, map[string]string{
+				"15": "Before version 18", "18": "only if the publication includes it",
+			}[version])
+			if version == "18" {
+				testSentGeneratedColumns(t)
+			}
 		})
 	}
+}
+
+func testSentGeneratedColumns(t *testing.T) {
 	t.Run("sent", func(t *testing.T) {
 		db := adminDBOn(t, testkit.Postgres(t, "18"), generatedDDL)
 		ddl := strings.TrimSuffix(db.cfg.PublicationDDL(false), ");") + ", publish_generated_columns = stored);"
