@@ -14,7 +14,7 @@ const (
 	// buckets is how many files the entries are spread over: 100 million events make files of some 100 MB.
 	buckets = 64
 	// inMemory is how many bytes are kept before any file is written: what is smaller needs no disk.
-	inMemory = 32 << 20
+	inMemory = 8 << 20
 )
 
 // Spill spreads fixed-size entries over files by a hash. It is for one goroutine.
