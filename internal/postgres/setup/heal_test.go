@@ -186,8 +186,9 @@ func (h *healed) killed(n int, after bool) (alive bool) {
 		return a, err
 	}})
 	c.close()
-	require.Eventually(h, func() bool {
-		return HealSlot(h.Context(), h.DSN, h.cfg, h) == nil // its sessions end before that
+	require.Eventually(h, func() bool { // its sessions end before that: nothing is done while one creates the slot
+		err := HealSlot(h.Context(), h.DSN, h.cfg, h)
+		return err == nil && len(h.look(h.T)) > 0
 	}, time.Minute, 20*time.Millisecond)
 	require.Len(h, h.look(h.T), 1, "a heal that goes on makes its gap longer")
 	published := h.relay()

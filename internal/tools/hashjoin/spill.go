@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"math"
 	"os"
 )
 
@@ -30,7 +31,8 @@ type bucket struct {
 	held []byte
 }
 
-// New returns a Spill whose files are in a directory; empty: the system's for temporary files.
+// New returns a Spill whose files are in a directory; empty: the system's for temporary files. Where no file can be made,
+// as in a container that may not write, all stays in memory.
 func New[T any](dir string) *Spill[T] { return &Spill[T]{dir: dir, limit: inMemory} }
 
 // Close removes the files.
@@ -62,11 +64,13 @@ func (s *Spill[T]) write() error {
 	for i := range s.buckets {
 		b := &s.buckets[i]
 		if b.file == nil {
-			var err error
-			if b.file, err = os.CreateTemp(s.dir, "cdc-outbox-*"); err != nil {
-				return err
+			file, err := os.CreateTemp(s.dir, "cdc-outbox-*")
+			if err != nil {
+				s.limit = math.MaxInt
+				return nil
 			}
-			_ = os.Remove(b.file.Name()) // a killed process leaves nothing; Windows refuses, and Close does it there
+			b.file = file
+			_ = os.Remove(file.Name()) // a killed process leaves nothing; Windows refuses, and Close does it there
 		}
 		if _, err := b.file.Write(b.held); err != nil {
 			return err

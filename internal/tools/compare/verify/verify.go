@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -46,8 +47,15 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := v.pair(ctx, o); err != nil {
 		return nil, err
 	}
+	dir, err := os.MkdirTemp(o.Dir, "cdc-outbox-verify-")
+	if err != nil {
+		return nil, &fault.Error{
+			Kind: fault.Config, Object: "--tmp", Err: err, Next: "Name a directory that can be written to.",
+		}
+	}
+	defer os.RemoveAll(dir)
 	c := compare.New(compare.Options{
-		Dir: o.Dir, IgnoreHeaders: o.IgnoreHeaders, IgnorePartitions: o.IgnorePartitions, Timestamps: o.Timestamps,
+		Dir: dir, IgnoreHeaders: o.IgnoreHeaders, IgnorePartitions: o.IgnorePartitions, Timestamps: o.Timestamps,
 		Overlap: o.Overlap,
 	})
 	defer c.Close()
@@ -152,7 +160,7 @@ func (v *verifier) read(ctx context.Context, c *compare.Comparison) error {
 					if err := c.Add(compare.Side(side), recordOf(topic, m)); err != nil {
 						return &fault.Error{
 							Kind: fault.Fatal, Object: "temporary files", Err: err,
-							Next: "Name a directory that can be written to, with more room: --tmp.",
+							Next: "Name a directory with more room: --tmp.",
 						}
 					}
 					if done++; done%1024 == 0 {
