@@ -11,7 +11,7 @@ import (
 )
 
 // Versions chooses among the major versions that a test is about: the version that $CDC_OUTBOX_TEST_PG_VERSION names,
-// otherwise the machine's default. The test is left out if it is not about that one: each further version is one more
+// otherwise the machine's default. The test is left out if it is about others: each further version is one more
 // server to start, so they have runs of their own (make test-versions).
 func Versions(t testing.TB, majors ...string) []string {
 	t.Helper()

@@ -77,7 +77,7 @@ func (t Table) Look(ctx context.Context, conn *pgx.Conn, hides string, starts bo
 // madeWithin is how long ago, at most, a slot was made when its account begins.
 const madeWithin = time.Minute
 
-// BeginAccount is the first Look at the publication of a slot. Where the slot was made a moment ago, at a position, the
+// BeginAccount is the first check of a slot's publication. Where the slot was made a moment ago, at a position, the
 // account begins there: if it is lost before anything was confirmed from it, it is known when that gap began.
 func (t Table) BeginAccount(ctx context.Context, conn *pgx.Conn, made string) error {
 	m, err := markNow(ctx, conn)

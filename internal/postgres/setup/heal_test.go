@@ -129,7 +129,7 @@ func (h *healed) drop() {
 }
 
 // TestASlotIsLostRightAfterItsHeal: nothing was confirmed from the slot that a heal has made, and so it is lost at a
-// position before the first look at the publication. It is known all the same when this gap began.
+// position before the first check of the publication. It is known all the same when this gap began.
 //
 // Bug (setup): a slot that was lost again, before the slot of its heal had confirmed anything, was not healed: "it is
 // not known when it began". Cost: a connector that stopped for an operator.

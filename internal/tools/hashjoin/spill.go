@@ -31,8 +31,8 @@ type bucket struct {
 	held []byte
 }
 
-// New returns a Spill whose files are in a directory; empty: the system's for temporary files. Where no file can be made,
-// as in a container that may not write, all stays in memory.
+// New returns a Spill whose files are in a directory; empty: the system's for temporary files. Where no file can be
+// made, as in a container that may not write, all stays in memory.
 func New[T any](dir string) *Spill[T] { return &Spill[T]{dir: dir, limit: inMemory} }
 
 // Close removes the files.
@@ -63,14 +63,9 @@ func (s *Spill[T]) Add(hash uint64, entry T) error {
 func (s *Spill[T]) write() error {
 	for i := range s.buckets {
 		b := &s.buckets[i]
-		if b.file == nil {
-			file, err := os.CreateTemp(s.dir, "cdc-outbox-*")
-			if err != nil {
-				s.limit = math.MaxInt
-				return nil
-			}
-			b.file = file
-			_ = os.Remove(file.Name()) // a killed process leaves nothing; Windows refuses, and Close does it there
+		if b.file == nil && !b.create(s.dir) {
+			s.limit = math.MaxInt
+			return nil
 		}
 		if _, err := b.file.Write(b.held); err != nil {
 			return err
@@ -79,6 +74,16 @@ func (s *Spill[T]) write() error {
 	}
 	s.held = 0
 	return nil
+}
+
+func (b *bucket) create(dir string) bool {
+	file, err := os.CreateTemp(dir, "cdc-outbox-*")
+	if err != nil {
+		return false
+	}
+	b.file = file
+	_ = os.Remove(file.Name()) // a killed process leaves nothing; Windows refuses, and Close does it there
+	return true
 }
 
 // Each calls f with the entries of one bucket after the other, in the order in which they were added.

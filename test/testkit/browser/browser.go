@@ -49,9 +49,9 @@ var running struct {
 	end func() error
 }
 
-// Start gives the test a browser, which ends with it. `make browser` sets the variable that it asks for: a browser takes
-// more of a machine than all servers of the other tests. Where there is none the test is left out, but in CI it fails:
-// a check that quietly does nothing is worse than none. TestMain calls End after the tests.
+// Start gives the test a browser, which ends with it. `make browser` sets the variable that it asks for: a browser
+// takes more of a machine than all servers of the other tests. Where there is none the test is left out, but in CI it
+// fails: a check that quietly does nothing is worse than none. TestMain calls End after the tests.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	if os.Getenv("CDC_OUTBOX_TEST_BROWSER") == "" {
