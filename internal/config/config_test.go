@@ -173,6 +173,19 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 	}
 }
 
+func TestABrokersAddressNamesItsMistake(t *testing.T) {
+	for brokers, want := range map[string]string{
+		"PLAINTEXT://a:9092,b:9092": `"PLAINTEXT://a:9092" is not host:port; leave out the scheme`,
+		"kafka://a":                 `"kafka://a" is not host:port; leave out the scheme`,
+		"a:9092;b:9092":             `"a:9092;b:9092" is not host:port; write commas between several`,
+		"a:9092 b:9092":             `"a:9092 b:9092" is not host:port; write commas between several`,
+		"a;b:9092":                  `"a;b:9092" is not host:port; write commas between several`,
+	} {
+		_, err := load(t, "", nil, "--kafka-brokers="+brokers)
+		require.ErrorContains(t, err, want)
+	}
+}
+
 func TestAllProblemsAtOnce(t *testing.T) {
 	file := `postgres:
   slto: x

@@ -53,12 +53,17 @@ func (l *loader) address(key, s string, listener bool) {
 	}
 	host, port, err := net.SplitHostPort(s)
 	n, perr := strconv.ParseUint(port, 10, 16)
-	switch {
-	case err != nil || perr != nil:
-		l.fail(key, allowed, "%s is not host:port", quote(s))
-	case !listener && (host == "" || n == 0), strings.ContainsAny(host, "/@ "):
-		l.fail(key, allowed, "%s is not host:port", quote(s))
+	if err == nil && perr == nil && (listener || host != "" && n != 0) && !strings.ContainsAny(host, "/@ ;") {
+		return
 	}
+	hint := ""
+	switch {
+	case strings.Contains(s, "://"):
+		hint = "; leave out the scheme"
+	case !listener && strings.ContainsAny(s, "; "):
+		hint = "; write commas between several"
+	}
+	l.fail(key, allowed, "%s is not host:port%s", quote(s), hint)
 }
 
 // warnings returns sentences about allowed but unwise settings.

@@ -175,7 +175,20 @@ var familyRules = []rule{
 	{options: "signal.*", verdict: Without, note: noSignals},
 	{options: "openlineage.*", verdict: Without, note: "No lineage is reported."},
 	{options: "memory.management.*", verdict: Without, note: internals},
-	{options: "schema.history.*", verdict: Without, note: "A Postgres connector keeps no schema history."},
+	{
+		options: "schema.history.* database.history database.history.*", verdict: Without,
+		note: "A Postgres connector keeps no schema history.",
+	},
+	{
+		options: `acks batch.size bootstrap.servers buffer.memory client.dns.lookup client.id compression.type
+			connections.max.idle.ms delivery.timeout.ms enable.idempotence linger.ms max.block.ms
+			max.in.flight.requests.per.connection max.request.size metadata.max.age.ms partitioner.class
+			reconnect.backoff.ms reconnect.backoff.max.ms request.timeout.ms retries retry.backoff.ms
+			retry.backoff.max.ms sasl.* security.protocol ssl.* transaction.timeout.ms transactional.id`,
+		verdict: Without,
+		note: "An option of Kafka's clients. In a connector's configuration only the prefix producer.override. hands " +
+			"one to the producer, so this one has had no effect.",
+	},
 	{
 		options: "column.mask.* column.truncate.*", verdict: Refused,
 		note: "Debezium masks or truncates columns before it sends them; this program does not. If the option " +

@@ -14,6 +14,10 @@ var captureRules = []rule{
 		note: "This program needs the names of the tables: list the outbox tables in postgres.tables.",
 	},
 	{
+		options: "schema.include.list", when: holdsTables, verdict: Without,
+		note: "The tables of table.include.list are in these schemas.",
+	},
+	{
 		options: "schema.include.list", verdict: Decide,
 		note: "postgres.tables names tables with their schema: check that it lists the outbox tables of these schemas.",
 	},

@@ -174,6 +174,10 @@ var snapshotRules = []rule{
 		options: "snapshot.mode", when: is("initial_only"), verdict: Refused,
 		note: "The connector takes a snapshot and stops; there is nothing to take over.",
 	},
+	{
+		options: "snapshot.mode", when: is("schema_only", "schema_only_recovery", "recovery"), verdict: Without,
+		note: "A mode of connectors with a schema history, which a Postgres connector does not have. " + noSnapshot,
+	},
 	{options: "snapshot.mode", verdict: Decide, note: "Find out what the snapshotter does at startup. " + noSnapshot},
 	{options: "snapshot.mode.configuration.based.start.stream", when: is("true"), verdict: Without, note: noSnapshot},
 	{

@@ -94,6 +94,22 @@ func tableList(m *migration, _, _ string) outcome {
 	return outcome{Translated, key, strings.Join(notes, " ")}
 }
 
+// holdsTables reports whether the list of schemas, which are regular expressions to Debezium, has the schema of each
+// table that is captured.
+func holdsTables(m *migration, value string) bool {
+	captured, patterns := m.captured()
+	if len(captured) == 0 || len(patterns) > 0 {
+		return false
+	}
+	schemas := list(value)
+	for _, t := range captured {
+		if !slices.ContainsFunc(schemas, func(schema string) bool { return strings.EqualFold(schema, t.schema) }) {
+			return false
+		}
+	}
+	return true
+}
+
 // foreign reports whether the table is for signals or heartbeats. Only the table that the heartbeat's statement writes
 // or reads counts: its other words may be the names of outbox tables too.
 func (m *migration) foreign(schema, name string) bool {
