@@ -101,8 +101,8 @@ func (s *Stay) stand(err error) (fresh bool) {
 	now := &Standing{Err: err, State: relay.State{
 		Name: relay.NeedsOperator, Reason: why, Next: remedy.Next, Commands: remedy.Commands, Since: time.Now().UTC(),
 	}}
-	was := s.why.Load()
-	if was != nil && was.State.Reason == why {
+	// The reason may have a figure in it that grows, or be the next one that comes to light: it has stood all the time.
+	if was := s.why.Load(); was != nil {
 		now.State.Since = was.State.Since
 	}
 	s.why.Store(now)
