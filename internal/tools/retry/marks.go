@@ -35,21 +35,7 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 		p.writeMarks(context.WithoutCancel(ctx), b, live, deadletter.Withdrawn)
 		return err
 	}
-	var withdrawn, published []*Letter
-	for _, r := range live {
-		switch {
-		case !r.Entry.Knows(p.attempt):
-			r.Err = errors.New(
-				"the mark of this retry cannot be read yet, because a transaction is open in the dead-letter topic; " +
-					"try again",
-			)
-		case r.Entry.Rival(p.attempt, r.known):
-			r.Err = errors.New("another process is retrying it")
-		default:
-			continue
-		}
-		withdrawn = append(withdrawn, r)
-	}
+	withdrawn := p.outdone(live)
 	live = ready(live)
 	if err := p.note(b, live, deadletter.Begun); err != nil {
 		p.writeMarks(context.WithoutCancel(ctx), b, slices.Concat(live, withdrawn), deadletter.Withdrawn)
@@ -58,20 +44,8 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 			Next: "Nothing of the last batch was published. Make room for the file, and run the command again.",
 		}
 	}
-	records := make([]*router.Record, len(live))
-	for i, r := range live {
-		records[i] = r.Record
-	}
-	for i, o := range p.Publish(ctx, records, p.timeout) {
-		switch live[i].Err = o.Err; {
-		case o.Err == nil:
-			published = append(published, live[i])
-		case !o.Unknown:
-			withdrawn = append(withdrawn, live[i])
-		default:
-			live[i].Err = fmt.Errorf("%w; it may still have been published", o.Err)
-		}
-	}
+	published, unpublished := p.send(ctx, live)
+	withdrawn = append(withdrawn, unpublished...)
 	// Published letters must be marked, also if an operator has pressed Ctrl-C meanwhile.
 	ctx = context.WithoutCancel(ctx)
 	p.writeMarks(ctx, b, withdrawn, deadletter.Withdrawn)
@@ -88,6 +62,44 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 		}
 	}
 	return nil
+}
+
+// outdone returns the letters whose retry is not this process's: it gives them the reason.
+func (p *marker) outdone(live []*Letter) (withdrawn []*Letter) {
+	for _, r := range live {
+		switch {
+		case !r.Entry.Knows(p.attempt):
+			r.Err = errors.New(
+				"the mark of this retry cannot be read yet, because a transaction is open in the dead-letter topic; " +
+					"try again",
+			)
+		case r.Entry.Rival(p.attempt, r.known):
+			r.Err = errors.New("another process is retrying it")
+		default:
+			continue
+		}
+		withdrawn = append(withdrawn, r)
+	}
+	return withdrawn
+}
+
+// send publishes the letters' records. A letter whose outcome is not known is in neither list.
+func (p *marker) send(ctx context.Context, live []*Letter) (published, unpublished []*Letter) {
+	records := make([]*router.Record, len(live))
+	for i, r := range live {
+		records[i] = r.Record
+	}
+	for i, o := range p.Publish(ctx, records, p.timeout) {
+		switch live[i].Err = o.Err; {
+		case o.Err == nil:
+			published = append(published, live[i])
+		case !o.Unknown:
+			unpublished = append(unpublished, live[i])
+		default:
+			live[i].Err = fmt.Errorf("%w; it may still have been published", o.Err)
+		}
+	}
+	return published, unpublished
 }
 
 // note remembers marks in the letters' file, if they are from one.
