@@ -5,7 +5,7 @@
 //
 //  1. A query asks one question per tick; its answer is a Snapshot.
 //  2. The history turns snapshots into Slots: sizes, rates, time to the limit, who retains the log.
-//  3. Rules judge a Slot: a rule is a pure function over one Slot. The cause says what the slot waits for.
+//  3. Rules judge a Slot: a rule is a pure function over one Slot. The cause names the thing that the slot waits for.
 //  4. internal/base/alert follows the findings from tick to tick and makes events of them. The monitor logs the events
 //     and hands them on through Config.Notify. Metrics show the latest Slots to Prometheus.
 //

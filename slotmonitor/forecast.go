@@ -168,7 +168,7 @@ func (t *trend) learn(before time.Duration, p point) {
 	}
 }
 
-// reader says what is known of who reads the slot.
+// reader says, as far as is known, who reads the slot.
 type reader struct{ absent, ours bool }
 
 func (s *Slot) watched() reader {

@@ -15,7 +15,7 @@ const longWindow = 15 * time.Minute
 
 // history remembers what the figures of a slot need besides the latest snapshot.
 type history struct {
-	least   time.Duration // what a forecast needs to have seen
+	least   time.Duration // history that a forecast needs
 	volume  int64         // what pg_wal may take; 0: not known
 	current uint64
 	slots   map[string]*slotHistory

@@ -27,7 +27,7 @@ type Snapshot struct {
 // snapshotSQL works on Postgres 14 to 18: slots come as JSON, in which a column that the version does not have is
 // absent. The position is read after the slots: read before, it could be before a confirmed_flush_lsn.
 // pid and backend_xid of other roles' sessions are visible to every role, the rest to pg_read_all_stats only. On a
-// standby no transaction has an xid of its own; what holds slots back there is the primary's.
+// standby no transaction has an xid of its own; slots are held back there by the primary's.
 const snapshotSQL = `
 WITH slots AS MATERIALIZED (
   SELECT coalesce(jsonb_agg(to_jsonb(s) || jsonb_build_object('stats', to_jsonb(st), 'reader', to_jsonb(r))

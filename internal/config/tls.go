@@ -110,7 +110,7 @@ func (t TLS) decrypt(text []byte) (_ []byte, key string, err error) {
 			break
 		}
 	}
-	//nolint:staticcheck // insecure as encryption, and still what older tools write
+	//nolint:staticcheck // insecure as encryption, and still the form of older tools
 	if block == nil || block.Type != encrypted && !x509.IsEncryptedPEMBlock(block) {
 		return text, "", nil
 	}

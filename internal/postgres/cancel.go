@@ -39,7 +39,7 @@ func (c *canceller) HandleCancel(context.Context) {
 }
 
 // HandleUnwatchAfterCancel waits for the request, for cancelDelay at most. A session that broke meanwhile is being
-// closed by a goroutine of pgconn, and the deadline is then what bounds that.
+// closed by a goroutine of pgconn, and then the deadline bounds that.
 func (c *canceller) HandleUnwatchAfterCancel() {
 	<-c.done
 	if !c.conn.IsClosed() {

@@ -22,7 +22,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 
-// ConnectOptions are how a connection is opened, beyond what its connection string says.
+// ConnectOptions are how a connection is opened, beyond its connection string.
 type ConnectOptions struct {
 	Application string            // application_name; default "cdc-outbox admin" where the connection string has none
 	Timeout     time.Duration     // of one attempt, unless the connection string has a connect_timeout; default 10s

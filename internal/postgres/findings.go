@@ -86,7 +86,7 @@ func (o Objects) SlotGone(server ServerFacts) preflight.Finding {
 		Then(Republish()))
 }
 
-// keepRows keeps VACUUM on the primary from removing what decoding on the hot standby needs.
+// keepRows keeps VACUUM on the primary from removing rows that decoding on the hot standby needs.
 const keepRows = "Before that, set hot_standby_feedback = on on the standby, and name a physical slot of the " +
 	"primary in the standby's primary_slot_name; `cdc-outbox check` looks at both."
 

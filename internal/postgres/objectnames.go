@@ -8,7 +8,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
-// Objects names what the relay uses in Postgres. Its methods write the names into subjects, statements and remedies.
+// Objects names the objects of the relay in Postgres. Its methods write the names into subjects, statements and
+// remedies.
 type Objects struct {
 	Slot        string
 	Publication string

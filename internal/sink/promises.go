@@ -12,7 +12,7 @@ const (
 	PromiseOrder     = "order"     // of the events of a key
 	PromiseRepeats   = "repeats"   // of events
 	PromiseInstances = "instances" // several of one relay, one of which may be frozen
-	PromiseReading   = "reading"   // what is published, by commands
+	PromiseReading   = "reading"   // the published records, by commands
 	PromiseSize      = "size"      // of a record
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/nats"
 )
 
-// publishes is what a connector publishes to, for the account of gaps.
+// publishes is the destination of a connector, for the account of gaps.
 type publishes interface {
 	gap.Publisher
 	// lookAtEnds compares what was written with the broker's account, until ctx ends.

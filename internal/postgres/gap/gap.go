@@ -10,9 +10,9 @@ import (
 
 // The causes of gaps. They are values of a field of /status, so names stay.
 const (
-	PublicationChanged = "publication_changed" // rows may have been hidden by what was changed back since
+	PublicationChanged = "publication_changed" // rows may have been hidden by a change that was undone since
 	Unpublished        = "unpublished"         // rows were hidden by what a check has seen
-	SlotRemade         = "slot_remade"         // the slot, or what was remembered of it, no longer existed at a start
+	SlotRemade         = "slot_remade"         // the slot, or its checkpoint, no longer existed at a start
 	SlotRecreated      = "slot_recreated"      // by `slot recreate`
 	SlotAdvanced       = "slot_advanced"       // by `slot advance`
 	SlotAccepted       = "slot_accepted"       // by `slot accept`: something else had moved it
@@ -47,7 +47,7 @@ const Before = time.Hour
 // Lasts reports whether rows are still being hidden, so that nothing can settle the gap yet.
 func (g *Gap) Lasts() bool { return g.ToLSN == "" }
 
-// Sentence says what may be missing, and why.
+// Sentence says which events may be missing, and why.
 func (g *Gap) Sentence() string {
 	from, to := "an unknown position", "now on, until it is put right"
 	if g.FromLSN != "" {
@@ -66,7 +66,7 @@ func (g *Gap) Sentence() string {
 		g.What)
 }
 
-// Summary says of the open gaps what may be missing.
+// Summary says which events may be missing by the open gaps.
 func Summary(open []Gap) string {
 	text := open[0].Sentence()
 	if more := len(open) - 1; more > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// farewell bounds what is left to say to a server.
+// farewell bounds the last words to a server.
 const farewell = time.Second
 
 // Hangup says good-bye to the server and ends the connection, within a second. A connection that has failed before

@@ -334,7 +334,7 @@ func (r *Rows) query(after *Key, timed bool, limit int) (sql string, args [][]by
 	}
 	switch {
 	case after == nil:
-	case timed: // the first half is implied by the second, and is what an index on the timestamp serves
+	case timed: // the first half is implied by the second, and served by an index on the timestamp
 		from := arg(*after.Timestamp, r.info.CastType(c.Timestamp))
 		where = append(where, fmt.Sprintf("%s >= %s AND (%s, %s) > (%s, %s)", ts, from, ts, id, from,
 			arg(after.ID, r.info.CastType(c.ID))))

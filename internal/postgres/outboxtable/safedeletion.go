@@ -31,7 +31,7 @@ import (
 //     confirmed_flush_lsn of a server before 17 is not. If the slot falls back later, the WAL that it reads again still
 //     has the rows: the table is not asked.
 //
-// After that the set of rows only shrinks: what is inserted or updated later has a later xmin.
+// After that the set of rows only shrinks: rows that are inserted or updated later have a later xmin.
 
 // Horizon is what may be deleted.
 type Horizon struct {
@@ -89,7 +89,7 @@ func (r *Rows) TakePublishedHorizon(ctx context.Context, olderThan time.Duration
 	return h, nil
 }
 
-// Below leaves in what is older than the horizon.
+// Below leaves in the rows that are older than the horizon.
 func (r *Rows) Below(h Horizon) { r.below = &h }
 
 // where is the horizon as a condition. age() counts from the same id within a statement. A frozen row so old that the
@@ -237,7 +237,7 @@ func (r *Rows) confirmed(ctx context.Context, trustSlot bool) (at lsn.LSN, read 
 	if err != nil {
 		return 0, false, postgres.QueryFault("server", err)
 	}
-	server.WALEnd = 0 // what the checkpoint holds is not judged by where the log ends
+	server.WALEnd = 0 // the checkpoint's position is not judged by where the log ends
 	kept, err := r.stored(ctx, ready, server)
 	return min(kept, slot.ConfirmedFlush), slot.ActivePID != 0, err
 }

@@ -26,7 +26,7 @@ const (
 	patience = 10 * time.Second
 )
 
-// password asks the source. Its errors are *fault.Error and never hold what the source gave.
+// password asks the source. Its errors are *fault.Error and never hold the source's output.
 func (s Source) password(ctx context.Context, to *pgconn.Config) (string, error) {
 	if s.File != "" {
 		return s.read()
@@ -82,7 +82,7 @@ func (s Source) run(ctx context.Context, to *pgconn.Config) (string, error) {
 	cmd.Env = append(os.Environ(), "PGHOST="+to.Host, fmt.Sprintf("PGPORT=%d", to.Port), "PGUSER="+to.User,
 		"PGDATABASE="+to.Database)
 	cmd.Stdout, cmd.Stderr = &out, &complaint
-	cmd.WaitDelay = time.Second // for what the command started and left behind
+	cmd.WaitDelay = time.Second // for processes that the command started and left
 	err := cmd.Run()
 	if err == nil {
 		password, err := trimmed(out.kept.Bytes())

@@ -44,7 +44,7 @@ type Route struct {
 	Transit bool
 
 	Tried    bool            // a replication connection was tried
-	Refusal  *pgconn.PgError // what came instead of one
+	Refusal  *pgconn.PgError // came instead of one
 	Bare     bool            // one without the stream's settings came
 	Ordinary bool            // "replication" was dropped: an ordinary connection came
 	Lost     []string        // settings of the session that did not arrive

@@ -6,7 +6,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
-// CheckpointRights are what the relay's role needs.
+// CheckpointRights are the rights that the relay's role needs.
 const CheckpointRights = "SELECT, INSERT, UPDATE, DELETE"
 
 // CheckpointDDL creates the table, in which each slot has a row: everything up to position that came through the slot

@@ -21,5 +21,5 @@ func GapsDDL(t identifier.Table) string {
 CREATE UNIQUE INDEX ON %[1]s (slot) WHERE cause = 'none';`, t.SQL())
 }
 
-// GapsRights are what the relay's role needs, and the role that repairs.
+// GapsRights are the rights of the relay's role, and of the role that repairs.
 const GapsRights = "SELECT, INSERT, UPDATE, DELETE"

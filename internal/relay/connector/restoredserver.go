@@ -120,7 +120,7 @@ func endsBefore(id replication.Identity, last lsn.LSN) bool {
 	return !id.TimelineChanged && !id.InRecovery && id.WALEnd != 0 && id.WALEnd <= last
 }
 
-// putBack refuses a server that was put back to an older state. The error says what shows it.
+// putBack refuses a server that was put back to an older state. The error names the evidence.
 func (c *Connector) putBack(at lsn.LSN, err error) error {
 	return replication.RestoredFault(&fault.Error{Object: c.slot(), At: at.String(), Err: err})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // namesToAsk returns the topics that wait for an answer, and all topics when something has happened to a broker or
-// nothing was asked for MetadataInterval. So what a missing topic costs does not grow with the others. Requests from
+// nothing was asked for MetadataInterval. So the cost of a missing topic does not grow with the others. Requests from
 // here on ask for a newer answer.
 func (c *control) namesToAsk(topics topics, now time.Time) []string {
 	all := c.everything || !now.Before(c.allAt)

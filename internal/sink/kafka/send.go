@@ -67,7 +67,7 @@ const maxPassedOver = 16
 
 // collect makes a request of the heads of the ready partitions, at least one, as many as fit. The partition that was
 // ready first is first: none starves, and where thousands have a little each, each gets the longest time to gather
-// more, so that batches are as large as they can be for what is in memory.
+// more, so that batches are as large as they can be for the records in memory.
 func (p *Producer) collect(b *broker) *request {
 	picked := p.picked[:0]
 	size, passed := 0, 0

@@ -11,7 +11,7 @@ import (
 // With thousands of partitions in use nothing of a partition is in the processor's cache when its next record comes,
 // and the memory that a record touches there has to be fetched one after the other: the partition, then the end of its
 // chunk. So records gather in the stage, encoded, in memory that is always in the cache. A few at a time they go on to
-// their batches, and what all of them touch is fetched at once.
+// their batches, and the memory that all of them touch is fetched at once.
 //
 // A goroutine that takes the producer's lock never sees the stage: Lock brings every record to its batch first. Only
 // ProduceAt takes the mutex without that, to add to the stage.

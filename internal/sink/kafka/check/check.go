@@ -151,7 +151,7 @@ func (c *checker) bootstrap(ctx context.Context) *wire.Conn {
 	return first
 }
 
-// cluster checks what a connected broker can tell. The error is one of the connection.
+// cluster checks the facts that a connected broker has. The error is one of the connection.
 func (c *checker) cluster(ctx context.Context, w *wire.Conn, topics []string) error {
 	if err := c.producerID(ctx, w); err != nil {
 		return err

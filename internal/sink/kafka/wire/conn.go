@@ -29,7 +29,7 @@ type Conn struct {
 	Reader   *bufio.Reader
 	Addr     string
 	ClientID string
-	versions map[protocol.ApiKey]int16 // what both sides speak
+	versions map[protocol.ApiKey]int16 // that both sides speak
 	offered  map[protocol.ApiKey]versionRange
 	lastID   int32 // correlation id of the last request; owned by the goroutine that writes
 

@@ -6,7 +6,7 @@ const (
 	MaxMessageBytes = "max.message.bytes"
 )
 
-// Settings of a topic that say which timestamps it takes, and what it deletes by them.
+// Settings of a topic that say which timestamps it takes, and the deletion by them.
 const (
 	CleanupPolicy       = "cleanup.policy"
 	RetentionMs         = "retention.ms"
