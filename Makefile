@@ -98,8 +98,8 @@ test: $(GOTEST) ## unit and integration tests with the race detector, on the def
 .PHONY: browser
 browser: $(GOTEST) ## the page in a real browser (needs Chromium; another one: CDC_OUTBOX_TEST_BROWSER=path); two minutes
 	@export CDC_OUTBOX_TEST_BROWSER="$${CDC_OUTBOX_TEST_BROWSER:-chromium}"; \
-		$(call gotest,-timeout 30m -parallel 4 -run "^TestThePage",./cmd/cdc-outbox) && \
-		$(call gotest,-timeout 30m -parallel 4,./internal/watch/page)
+		$(call gotest,$(RACE) -timeout 30m -parallel 4 -run "^TestThePage",./cmd/cdc-outbox) && \
+		$(call gotest,$(RACE) -timeout 30m -parallel 4,./internal/watch/page)
 
 .PHONY: models
 models: $(GOTEST) ## the models of the tracker and of two producers in full: with the race detector or -short they are cut
@@ -128,11 +128,11 @@ PG_TESTS := ^(TestScripts|TestVersions|TestSetup|TestEnsure|TestPreflight|TestRu
 PG_E2E := ^(TestKill|TestSIGTERM|TestPostgresCrashes|TestWaitingForKafkaDoesNotDelay|TestFailover|TestWaitingInstance)
 .PHONY: test-versions matrix
 PG_PACKAGES := ./replication/ ./internal/postgres/ ./internal/postgres/setup/ ./internal/postgres/outboxtable/ ./slotmonitor/ ./internal/relay/polling/ ./test/simulation/walsender/ ./cmd/cdc-outbox/
-# On 15, which is make test's on the machines of the CI, only the test that names it.
-PG_TESTS_15 := ^TestPartitionedOutbox$$
+# On 15 only the tests that name it.
+PG_TESTS_15 := ^(TestPartitionedOutbox|TestGeneratedColumns)$$
 test-versions: $(GOTEST) ## what depends on the version of Postgres, on 14, 16, 17 and 18, and a test on 15 (make test runs the default one); four to eight minutes
 	@printf '%s\n' $(PG_VERSIONS) | xargs -P 2 -I{} sh -c 'run="$(PG_TESTS)" packages="$(PG_PACKAGES)"; \
-		[ {} != 15 ] || { run="$(PG_TESTS_15)" packages=./cmd/cdc-outbox/; }; \
+		[ {} != 15 ] || { run="$(PG_TESTS_15)" packages="./cmd/cdc-outbox/ ./internal/postgres/setup/"; }; \
 		out=$$(CDC_OUTBOX_TEST_PG_VERSION={} $(call gotest,$(RACE) -timeout 30m -run "$$run",$$packages) 2>&1); \
 		status=$$?; printf "PostgreSQL %s\n%s\n" {} "$$out"; exit $$status'
 

@@ -15,6 +15,7 @@ import (
 // server to start, so they have runs of their own (make test-versions).
 func Versions(t testing.TB, majors ...string) []string {
 	t.Helper()
+	startsServer(t)
 	wanted := os.Getenv(postgres.EnvVersion)
 	if wanted == "" {
 		bin, err := postgres.Find("")

@@ -307,6 +307,10 @@ func TestServerIgnores(t *testing.T) {
 		"debezium.transforms.o.table.fields.additional.placement=shard:partition,type:header\n")
 	require.NotContains(t, r.keys(t), "router.debezium.columns.timestamp")
 	require.Equal(t, []any{"type:header"}, r.keys(t)["router.debezium.additional"])
+	s := translate(t, "debezium.source.plugin.name=pgoutput\ndebezium.source.bootstrap.servers=k:9092\n"+
+		"debezium.source.acks=1\n")
+	require.Contains(t, s.of(t, "debezium.source.bootstrap.servers").Note, "keeps its offsets in Kafka")
+	require.Contains(t, s.of(t, "debezium.source.acks").Note, "had no effect")
 }
 
 // TestVerdicts goes through what cannot pass unnoticed.

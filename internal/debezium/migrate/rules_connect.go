@@ -180,6 +180,10 @@ var familyRules = []rule{
 		note: "A Postgres connector keeps no schema history.",
 	},
 	{
+		options: "bootstrap.servers security.protocol sasl.* ssl.*", when: onServer, verdict: Without,
+		note: "Debezium Server keeps its offsets in Kafka by it; this program reads and keeps none there.",
+	},
+	{
 		options: `acks batch.size bootstrap.servers buffer.memory client.dns.lookup client.id compression.type
 			connections.max.idle.ms delivery.timeout.ms enable.idempotence linger.ms max.block.ms
 			max.in.flight.requests.per.connection max.request.size metadata.max.age.ms partitioner.class

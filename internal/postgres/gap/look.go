@@ -71,23 +71,32 @@ func (t Table) Look(ctx context.Context, conn *pgx.Conn, hides string, starts bo
 	if err != nil {
 		return nil, err
 	}
-	return t.lookFrom(ctx, conn, m, hides, starts)
+	s, err := t.see(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	return t.note(ctx, conn, s, m, hides, starts)
 }
 
 // madeWithin is how long ago, at most, a slot was made when its account begins.
 const madeWithin = time.Minute
 
-// BeginAccount is the first check of a slot's publication. Where the slot was made a moment ago, at a position, the
-// account begins there: if it is lost before anything was confirmed from it, it is known when that gap began.
-func (t Table) BeginAccount(ctx context.Context, conn *pgx.Conn, made string) error {
+// BeginAccount is the first check of a slot's publication. The account of a slot that was made a moment ago, on this
+// server, begins at the slot's position: if it is lost before anything was confirmed from it, it is known when that gap
+// began. On a standby that lags, a new slot may be at a position of hours ago.
+func (t Table) BeginAccount(ctx context.Context, conn *pgx.Conn, made bool) error {
 	m, err := markNow(ctx, conn)
 	if err != nil {
 		return err
 	}
-	if at := position(made); at != 0 && at < m.LSN {
-		m.LSN, m.At = at, m.At.Add(-madeWithin)
+	s, err := t.see(ctx, conn)
+	if err != nil {
+		return err
 	}
-	_, err = t.lookFrom(ctx, conn, m, "", false)
+	if made && s.Slot != nil && position(*s.Slot) < m.LSN {
+		m.LSN, m.At = position(*s.Slot), m.At.Add(-madeWithin)
+	}
+	_, err = t.note(ctx, conn, s, m, "", false)
 	return err
 }
 
@@ -98,11 +107,8 @@ func markNow(ctx context.Context, conn *pgx.Conn) (m mark, err error) {
 	return m, err
 }
 
-func (t Table) lookFrom(ctx context.Context, conn *pgx.Conn, m mark, hides string, starts bool) ([]Gap, error) {
-	s, err := t.see(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
+// note writes down what a check has seen, and returns the open gaps.
+func (t Table) note(ctx context.Context, conn *pgx.Conn, s seen, m mark, hides string, starts bool) ([]Gap, error) {
 	m.Next = s.Next
 	step := s.plan(m, t.Objects.PublicationSubject(), hides, starts)
 	if !step.write {

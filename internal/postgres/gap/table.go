@@ -117,11 +117,7 @@ func (t Table) Begin(ctx context.Context, conn *pgx.Conn, g Gap) error {
 	if s.Whole != nil { // another slot publishes to the same Kafka
 		t.Publisher = continues{Kafka{ID: s.Whole.Evidence.Kafka, Ends: s.Whole.Evidence.Ends}}
 	}
-	made := ""
-	if g.Cause == SlotRecreated {
-		made = g.ToLSN
-	}
-	return t.BeginAccount(ctx, conn, made)
+	return t.BeginAccount(ctx, conn, g.Cause == SlotRecreated)
 }
 
 // Settle settles gaps by a repair that has looked at all of their rows.

@@ -43,7 +43,7 @@ func (w *Route) askConsoles(ctx context.Context, host *pgconn.Config) {
 	}
 }
 
-// consoleProduct takes only a name that is known: any other answer is no pooler's console.
+// consoleProduct takes only a name that is known: another answer is not a pooler's console.
 func consoleProduct(ctx context.Context, conn *pgconn.PgConn) string {
 	row, err := oneRow(ctx, conn, "SHOW VERSION", 1)
 	if err != nil {

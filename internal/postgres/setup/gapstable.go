@@ -191,16 +191,12 @@ func (cfg Config) movedHow(before, now SlotReport, cause string) string {
 	return ""
 }
 
-// beginAccount begins the account of a slot. One that was made a moment ago is at its first position.
+// beginAccount begins the account of a slot. made says that this process has made the slot a moment ago.
 func beginAccount(ctx context.Context, conn *pgx.Conn, cfg Config, st state, made bool) error {
 	if !st.Gaps.Usable || !st.Slot.Exists {
 		return nil
 	}
-	at := ""
-	if made {
-		at = st.Slot.ConfirmedFlush.String()
-	}
-	if err := gap.Of(cfg.Objects).BeginAccount(ctx, conn, at); err != nil {
+	if err := gap.Of(cfg.Objects).BeginAccount(ctx, conn, made); err != nil {
 		return postgres.QueryFault("table "+cfg.Gaps().String(), err)
 	}
 	return nil

@@ -101,7 +101,7 @@ func (s *Stay) stand(err error) (fresh bool) {
 	now := &Standing{Err: err, State: relay.State{
 		Name: relay.NeedsOperator, Reason: why, Next: remedy.Next, Commands: remedy.Commands, Since: time.Now().UTC(),
 	}}
-	// The reason may have a figure in it that grows, or be the next one that comes to light: it has stood all the time.
+	// The reason may have a figure in it that grows, or be the next one: the relay has not run since.
 	if was := s.why.Load(); was != nil {
 		now.State.Since = was.State.Since
 	}

@@ -14,10 +14,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestItStandsSinceTheFirstAttempt: a reason that is worded anew at each attempt is not a new stop. It is one when the
+// TestItStandsSinceTheFirstAttempt: a reason whose words change at each attempt is not a new stop. It is one when the
 // relay has worked in between.
 //
-// Bug (monitor): A connector that waits for an operator began to wait anew with each figure in its reason. Cost: "since
+// Bug (monitor): A connector that waits for an operator began to wait again with each new figure in its reason. Cost: "since
 // 4 ms" for a slot that was lost for hours.
 func TestItStandsSinceTheFirstAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestItStandsSinceTheFirstAttempt(t *testing.T) {
 			switch n++; n {
 			case 4:
 				require.Equal(t, began, s.Standing().State.Since)
-				require.Equal(t, "the slot is lost, 3 MiB behind", s.Standing().State.Reason)
+				require.Equal(t, "the slot is lost, 3 MiB too late", s.Standing().State.Reason)
 				require.Equal(t, 3, logs.Len(), "each reason once")
 				s.GoesOn()
 				require.Nil(t, s.Standing())
@@ -38,7 +38,7 @@ func TestItStandsSinceTheFirstAttempt(t *testing.T) {
 				require.Greater(t, s.Standing().State.Since, began)
 				end()
 			}
-			return fmt.Errorf("the slot is lost, %d MiB behind", n)
+			return fmt.Errorf("the slot is lost, %d MiB too late", n)
 		})
 		require.Error(t, err)
 	})

@@ -86,6 +86,21 @@ func TestFiles(t *testing.T) {
 	require.Equal(t, []uint64{1, 2, 3}, all)
 	s.Close()
 
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	if err == nil { // from a full disk on, too
+		s = New[uint64](dir)
+		s.buckets[1].file, s.limit = full, 1
+		require.NoError(t, s.Add(1, 4))
+		require.NoError(t, s.Add(1, 5))
+		all = nil
+		require.NoError(t, s.Each(func(some []uint64) error {
+			all = append(all, some...)
+			return nil
+		}))
+		require.Equal(t, []uint64{4, 5}, all)
+		require.NoError(t, full.Close())
+	}
+
 	s = New[uint64](dir + "/missing")
 	s.limit = 1
 	for i := range uint64(100) {

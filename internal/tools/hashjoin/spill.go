@@ -27,12 +27,13 @@ type Spill[T any] struct {
 }
 
 type bucket struct {
-	file *os.File // what is older; nil: nothing
+	file *os.File // older entries; nil: none
+	size int64    // of the file
 	held []byte
 }
 
 // New returns a Spill whose files are in a directory; empty: the system's for temporary files. Where no file can be
-// made, as in a container that may not write, all stays in memory.
+// made, as in a container that may not write, and from a full disk on, entries stay in memory.
 func New[T any](dir string) *Spill[T] { return &Spill[T]{dir: dir, limit: inMemory} }
 
 // Close removes the files.
@@ -53,27 +54,32 @@ func (s *Spill[T]) Add(hash uint64, entry T) error {
 	if b.held, err = binary.Append(b.held, binary.LittleEndian, &entry); err != nil {
 		return err
 	}
-	if s.held += len(b.held) - before; s.held < s.limit {
-		return nil
+	if s.held += len(b.held) - before; s.held >= s.limit {
+		s.write()
 	}
-	return s.write()
+	return nil
 }
 
 // write empties the memory.
-func (s *Spill[T]) write() error {
+func (s *Spill[T]) write() {
 	for i := range s.buckets {
 		b := &s.buckets[i]
-		if b.file == nil && !b.create(s.dir) {
+		if b.file == nil && !b.create(s.dir) || !b.write() {
 			s.limit = math.MaxInt
-			return nil
+			return
 		}
-		if _, err := b.file.Write(b.held); err != nil {
-			return err
-		}
-		b.held = b.held[:0]
 	}
 	s.held = 0
-	return nil
+}
+
+// write appends to the file. One that does not take all is as long as it was.
+func (b *bucket) write() bool {
+	if _, err := b.file.WriteAt(b.held, b.size); err != nil {
+		return false
+	}
+	b.size += int64(len(b.held))
+	b.held = b.held[:0]
+	return true
 }
 
 func (b *bucket) create(dir string) bool {
@@ -110,9 +116,6 @@ func (b *bucket) read() ([]byte, error) {
 	if b.file == nil {
 		return b.held, nil
 	}
-	if _, err := b.file.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	raw, err := io.ReadAll(b.file)
+	raw, err := io.ReadAll(io.NewSectionReader(b.file, 0, b.size))
 	return append(raw, b.held...), err
 }

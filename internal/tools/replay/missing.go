@@ -40,9 +40,8 @@ func tmpFault(err error) error {
 		return nil
 	}
 	return &fault.Error{
-		Kind: fault.Operator, Object: "temporary files", Err: err,
-		Next: "Name a directory with more room in the environment's TMPDIR: a comparison takes some 20 bytes for " +
-			"each row, and for each record that has one.",
+		Kind: fault.Fatal, Object: "temporary files", Err: err,
+		Next: "Name a directory of another disk in the environment's TMPDIR.",
 	}
 }
 
