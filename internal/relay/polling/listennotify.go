@@ -3,6 +3,7 @@ package polling
 import (
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // Channel is the channel that the trigger notifies, without a payload: Postgres keeps one of equal notifications of a
@@ -131,23 +133,29 @@ func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 }
 
 // hearsItself notifies over another connection. Through a transaction pooler LISTEN is accepted, and holds for a
-// session that this connection leaves with the statement's end.
+// session that this connection leaves with the statement's end; a writer's notification may still come with that end.
 func (r *Relay) hearsItself(ctx context.Context, conn *pgx.Conn, dsn string) (bool, error) {
 	other, err := r.cfg.setup().connect(ctx, dsn, sessionName+" listener")
 	if err != nil {
 		return false, err
 	}
 	defer postgres.CloseConn(other)
-	if _, err := other.PgConn().Exec(ctx, "NOTIFY "+Channel).ReadAll(); err != nil {
+	own := strconv.FormatUint(rand.Uint64(), 36)
+	if _, err := other.PgConn().Exec(ctx, "NOTIFY "+Channel+", "+identifier.QuoteLiteral(own)).ReadAll(); err != nil {
 		return false, postgres.QueryFault("channel "+Channel, err)
 	}
 	limited, cancel := context.WithTimeout(ctx, listenTest)
 	defer cancel()
-	if _, err := conn.WaitForNotification(limited); err != nil {
-		if limited.Err() != nil && ctx.Err() == nil {
+	for {
+		heard, err := conn.WaitForNotification(limited)
+		switch {
+		case err == nil && heard.Payload == own:
+			return true, nil
+		case err == nil:
+		case limited.Err() != nil && ctx.Err() == nil:
 			return false, nil
+		default:
+			return false, err
 		}
-		return false, err
 	}
-	return true, nil
 }

@@ -24,6 +24,10 @@ func (b *bed) pooled() (dsn string) {
 }
 
 // Through a transaction pooler everything works but the notifications, which the relay notices and replaces by polling.
+//
+// Bug (polling): A writer's notification that came with the answer to LISTEN, which a transaction pooler lets through,
+// was taken for the relay's own. Cost: it relied on notifications that did not arrive, and events came up to two seconds
+// late.
 func TestRelayThroughTransactionPooler(t *testing.T) {
 	b := newBed(t)
 	dsn := b.pooled()
@@ -35,14 +39,19 @@ func TestRelayThroughTransactionPooler(t *testing.T) {
 		x.await("the relay goes on", func() bool { return len(x.fake.sent()) > sent })
 	}
 	x.awaitPublished()
-	x.await("it says that notifications get lost",
-		func() bool { return x.logs.FilterMessageSnippet("notifications do not arrive").Len() > 0 })
+	rows := 20 * 200
+	for x.logs.FilterMessageSnippet("notifications do not arrive").Len() == 0 {
+		require.Less(t, rows, 10_000, "it says that notifications get lost")
+		b.fillMore(20, 20) // only rows that were not announced show it
+		x.awaitPublished()
+		rows += 20
+	}
 	require.False(t, x.r.Status().Listening)
 	b.fillMore(200, 20)
 	x.awaitPublished()
 	require.NoError(t, x.finish())
 	require.Zero(t, ordered(t, x.fake.sent()))
-	require.Len(t, x.fake.sent(), 4200)
+	require.Len(t, x.fake.sent(), rows+200)
 }
 
 // TestAListeningRelayStopsAtOnce: no cancel request ends the wait of an idle session.

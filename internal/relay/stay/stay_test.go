@@ -17,8 +17,8 @@ import (
 // TestItStandsSinceTheFirstAttempt: a reason whose words change at each attempt is not a new stop. It is one when the
 // relay has worked in between.
 //
-// Bug (monitor): A connector that waits for an operator began to wait again with each new figure in its reason. Cost: "since
-// 4 ms" for a slot that was lost for hours.
+// Bug (monitor): A connector that waits for an operator began to wait again with each new figure in its reason. Cost:
+// "since 4 ms" for a slot that was lost for hours.
 func TestItStandsSinceTheFirstAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.ErrorLevel)
