@@ -26,8 +26,8 @@ func (b *bed) pooled() (dsn string) {
 // Through a transaction pooler everything works but the notifications, which the relay notices and replaces by polling.
 //
 // Bug (polling): A writer's notification that came with the answer to LISTEN, which a transaction pooler lets through,
-// was taken for the relay's own. Cost: it relied on notifications that did not arrive, and events came up to two seconds
-// late.
+// was taken for the relay's own. Cost: it relied on notifications that did not arrive, and events came up to two
+// seconds late.
 func TestRelayThroughTransactionPooler(t *testing.T) {
 	b := newBed(t)
 	dsn := b.pooled()
