@@ -1,10 +1,12 @@
 package polling
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/pooler"
@@ -24,10 +26,6 @@ func (b *bed) pooled() (dsn string) {
 }
 
 // Through a transaction pooler everything works but the notifications, which the relay notices and replaces by polling.
-//
-// Bug (polling): A writer's notification that came with the answer to LISTEN, which a transaction pooler lets through,
-// was taken for the relay's own. Cost: it relied on notifications that did not arrive, and events came up to two
-// seconds late.
 func TestRelayThroughTransactionPooler(t *testing.T) {
 	b := newBed(t)
 	dsn := b.pooled()
@@ -52,6 +50,33 @@ func TestRelayThroughTransactionPooler(t *testing.T) {
 	require.NoError(t, x.finish())
 	require.Zero(t, ordered(t, x.fake.sent()))
 	require.Len(t, x.fake.sent(), rows+200)
+}
+
+// TestItHearsItself: a session that a pooler has taken away hears nothing, whatever came with its last answer.
+//
+// Bug (polling): A writer's notification that came with the answer to LISTEN, which a transaction pooler lets through,
+// was taken for the relay's own. Cost: it relied on notifications that did not arrive, and events came up to two
+// seconds late.
+func TestItHearsItself(t *testing.T) {
+	b := newBed(t)
+	x := b.start()
+	conn, err := pgx.Connect(t.Context(), b.db.DSN)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	for _, test := range []struct {
+		after string
+		hears bool
+	}{{"SELECT 1", true}, {"UNLISTEN *", false}} {
+		_, err = conn.Exec(t.Context(), "LISTEN "+Channel)
+		require.NoError(t, err)
+		b.db.Exec(t, "NOTIFY "+Channel)
+		_, err = conn.Exec(t.Context(), test.after)
+		require.NoError(t, err)
+		heard, err := x.r.hearsItself(t.Context(), conn, b.db.DSN)
+		require.NoError(t, err)
+		require.Equal(t, test.hears, heard, test.after)
+	}
+	require.NoError(t, x.finish())
 }
 
 // TestAListeningRelayStopsAtOnce: no cancel request ends the wait of an idle session.
