@@ -30,19 +30,14 @@ func (a *app) gapsToRepair(
 	}
 	given := *since
 	var covered []gap.Gap
-	first, known := time.Time{}, timed
 	for i := range open {
 		g := &open[i]
 		fmt.Fprintln(a.stderr, fault.Printable(g.Sentence()))
-		known = known && g.FromAt != nil
-		if g.FromAt != nil && (first.IsZero() || g.FromAt.Before(first)) {
-			first = *g.FromAt
-		}
 		if !g.Lasts() && (given.IsZero() || g.FromAt != nil && !given.After(*g.FromAt)) {
 			covered = append(covered, *g)
 		}
 	}
-	if given.IsZero() && known {
+	if first, unknown := gap.Earliest(open); given.IsZero() && timed && unknown == nil {
 		*since = first.Add(-gap.Before)
 		fmt.Fprintf(a.stderr, "Looking at the rows from %s on.\n", human.Time(*since))
 	}
@@ -57,19 +52,15 @@ func (a *app) keptForGaps(ctx context.Context, c *config.Loaded) (from time.Time
 		return from, err
 	}
 	for i := range open {
-		g := &open[i]
-		fmt.Fprintln(a.stderr, fault.Printable(g.Sentence()))
-		if g.FromAt == nil {
-			f := &fault.Error{
-				Kind: fault.Operator, Object: fmt.Sprintf("gap %d", g.ID),
-				Err: errors.New("every row may be one that Kafka does not have, so none is deleted until the gap " +
-					"is settled"),
-			}
-			return from, f.With(gap.Remedy(open[i : i+1]))
-		}
-		if from.IsZero() || g.FromAt.Before(from) {
-			from = *g.FromAt
-		}
+		fmt.Fprintln(a.stderr, fault.Printable(open[i].Sentence()))
+	}
+	from, unknown := gap.Earliest(open)
+	if unknown != nil {
+		return time.Time{}, (&fault.Error{
+			Kind: fault.Operator, Object: fmt.Sprintf("gap %d", unknown.ID),
+			Err: errors.New("every row may be one that Kafka does not have, so none is deleted until the gap is " +
+				"settled"),
+		}).With(gap.Remedy([]gap.Gap{*unknown}))
 	}
 	from = from.Add(-gap.Before)
 	_, err = fmt.Fprintf(a.stderr, "Rows from %s on stay until that is settled. Next: cdc-outbox repair\n",

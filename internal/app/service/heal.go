@@ -80,9 +80,12 @@ type topics struct{ *walService }
 // Absent compares the rows of the open gaps with the topics.
 func (s topics) Absent(ctx context.Context, open []gap.Gap) (setup.Absent, error) {
 	var a setup.Absent
-	from, err := beginOf(open)
-	if err != nil {
-		return a, err
+	from, unknown := gap.Earliest(open)
+	if unknown != nil {
+		return a, &fault.Error{
+			Kind: fault.Operator, Object: fmt.Sprintf("gap %d", unknown.ID),
+			Err: errors.New("it is not known when it began, so every row may be one that was deleted meanwhile"),
+		}
 	}
 	for i := range open {
 		if !open[i].Lasts() {
@@ -137,24 +140,6 @@ func (s topics) Fence(ctx context.Context, systemID string) error {
 		return err
 	})
 	return g.Wait()
-}
-
-// beginOf is when the first of the gaps began.
-func beginOf(open []gap.Gap) (time.Time, error) {
-	var from time.Time
-	for i := range open {
-		at := open[i].FromAt
-		if at == nil {
-			return from, &fault.Error{
-				Kind: fault.Operator, Object: fmt.Sprintf("gap %d", open[i].ID),
-				Err: errors.New("it is not known when it began, so every row may be one that was deleted meanwhile"),
-			}
-		}
-		if from.IsZero() || at.Before(from) {
-			from = *at
-		}
-	}
-	return from, nil
 }
 
 // sayComparing is how often the log has the progress.

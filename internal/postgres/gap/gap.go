@@ -44,6 +44,20 @@ type Gap struct {
 // Before is how much earlier than its transaction took its number a row's time may be.
 const Before = time.Hour
 
+// Earliest is when the first of the gaps began. unknown is a gap of which that is not known, nil if there is none: then
+// every row may be one of it.
+func Earliest(gaps []Gap) (from time.Time, unknown *Gap) {
+	for i := range gaps {
+		switch g := &gaps[i]; {
+		case g.FromAt == nil && unknown == nil:
+			unknown = g
+		case g.FromAt != nil && (from.IsZero() || g.FromAt.Before(from)):
+			from = *g.FromAt
+		}
+	}
+	return from, unknown
+}
+
 // Lasts reports whether rows are still being hidden, so that nothing can settle the gap yet.
 func (g *Gap) Lasts() bool { return g.ToLSN == "" }
 
