@@ -94,7 +94,8 @@ func TestALedgerThatCannotBeUsedIsNotTheRecordsFault(t *testing.T) {
 			}
 			b.produce(t, record("k", "a"), record("k", "b"), record("k", "c"))
 			opts := b.options()
-			opts.Attempts, opts.Budget, opts.Stall = 2, 300*time.Millisecond, 200*time.Millisecond
+			// What takes longer than the budget twice, on a busy machine also an event that could be handled, is a letter.
+			opts.Attempts, opts.Budget, opts.Stall = 2, 5*time.Second, 200*time.Millisecond
 			ready := startReady(t, opts, handle)
 			require.Eventually(t, func() bool {
 				err := ready()
