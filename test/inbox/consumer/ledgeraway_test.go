@@ -94,7 +94,7 @@ func TestALedgerThatCannotBeUsedIsNotTheRecordsFault(t *testing.T) {
 			}
 			b.produce(t, record("k", "a"), record("k", "b"), record("k", "c"))
 			opts := b.options()
-			// What takes longer than the budget twice, on a busy machine also an event that could be handled, is a letter.
+			// A record that takes longer twice is a letter, on a busy machine also one that could be handled.
 			opts.Attempts, opts.Budget, opts.Stall = 2, 5*time.Second, 200*time.Millisecond
 			ready := startReady(t, opts, handle)
 			require.Eventually(t, func() bool {
