@@ -224,23 +224,12 @@ func (c *Comparison) order(pairs *hashjoin.Spill[pair]) error {
 
 // byID calls f with the records of each event; l and r are in the order in which the records came.
 func (c *Comparison) byID(f func(l, r []event) error) error {
-	return c.events.Each(func(all []event) error {
-		slices.SortStableFunc(all, func(a, b event) int {
-			return cmp.Or(cmp.Compare(a.ID[0], b.ID[0]), cmp.Compare(a.ID[1], b.ID[1]), cmp.Compare(a.Side, b.Side))
-		})
-		for len(all) > 0 {
-			n, left := 1, 0
-			for n < len(all) && all[n].ID == all[0].ID {
-				n++
-			}
-			for left < n && all[left].Side == Left {
-				left++
-			}
-			if err := f(all[:left:left], all[left:n:n]); err != nil {
-				return err
-			}
-			all = all[n:]
+	return c.events.ByID(func(e *event) [2]uint64 { return e.ID }, func(same []event) error {
+		slices.SortStableFunc(same, func(a, b event) int { return cmp.Compare(a.Side, b.Side) })
+		left := 0
+		for left < len(same) && same[left].Side == Left {
+			left++
 		}
-		return nil
+		return f(same[:left:left], same[left:])
 	})
 }

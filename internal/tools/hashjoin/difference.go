@@ -1,10 +1,8 @@
 package hashjoin
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math/bits"
-	"slices"
 )
 
 // Difference compares a left set of ids with a right one, by their hashes. The left set is complete before the right
@@ -60,25 +58,21 @@ func (d *Difference) Right(id ID) error {
 // set has it.
 func (d *Difference) Each(f func(id ID, places []uint16, right bool)) error {
 	var places []uint16
-	return d.entries.Each(func(all []entry) error {
-		slices.SortStableFunc(all, func(a, b entry) int {
-			return cmp.Or(cmp.Compare(a.ID[0], b.ID[0]), cmp.Compare(a.ID[1], b.ID[1]))
-		})
-		for len(all) > 0 {
-			places = places[:0]
-			first, right, n := all[0].ID, false, 0
-			for ; n < len(all) && all[n].ID == first; n++ {
-				if right = right || all[n].Right; !all[n].Right {
-					places = append(places, all[n].Place)
-				}
+	return d.entries.ByID(func(e *entry) [2]uint64 { return e.ID }, func(same []entry) error {
+		places = places[:0]
+		right := false
+		for _, e := range same {
+			if e.Right {
+				right = true
+			} else {
+				places = append(places, e.Place)
 			}
-			if len(places) > 0 {
-				var id ID
-				binary.LittleEndian.PutUint64(id[:8], first[0])
-				binary.LittleEndian.PutUint64(id[8:], first[1])
-				f(id, places, right)
-			}
-			all = all[n:]
+		}
+		if len(places) > 0 {
+			var id ID
+			binary.LittleEndian.PutUint64(id[:8], same[0].ID[0])
+			binary.LittleEndian.PutUint64(id[8:], same[0].ID[1])
+			f(id, places, right)
 		}
 		return nil
 	})

@@ -5,10 +5,12 @@ package hashjoin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"io"
 	"math"
 	"os"
+	"slices"
 )
 
 const (
@@ -110,6 +112,27 @@ func (s *Spill[T]) Each(f func([]T) error) error {
 		}
 	}
 	return nil
+}
+
+// ByID calls f with the entries of each id, in the order in which they were added. Its hash is the id's first half.
+func (s *Spill[T]) ByID(id func(*T) [2]uint64, f func([]T) error) error {
+	return s.Each(func(all []T) error {
+		slices.SortStableFunc(all, func(a, b T) int {
+			x, y := id(&a), id(&b)
+			return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1]))
+		})
+		for len(all) > 0 {
+			n, first := 1, id(&all[0])
+			for n < len(all) && id(&all[n]) == first {
+				n++
+			}
+			if err := f(all[:n:n]); err != nil {
+				return err
+			}
+			all = all[n:]
+		}
+		return nil
+	})
 }
 
 func (b *bucket) read() ([]byte, error) {
