@@ -130,7 +130,7 @@ PG_E2E := ^(TestKill|TestSIGTERM|TestPostgresCrashes|TestWaitingForKafkaDoesNotD
 PG_PACKAGES := ./replication/ ./internal/postgres/ ./internal/postgres/setup/ ./internal/postgres/outboxtable/ ./slotmonitor/ ./internal/relay/polling/ ./test/simulation/walsender/ ./cmd/cdc-outbox/
 # On 15 only the tests that name it.
 PG_TESTS_15 := ^(TestPartitionedOutbox|TestGeneratedColumns)$$
-test-versions: $(GOTEST) ## what depends on the version of Postgres, on 14, 16, 17 and 18, and a test on 15 (make test runs the default one); four to eight minutes
+test-versions: $(GOTEST) ## what depends on the version of Postgres, on 14, 16, 17 and 18, and on 15 the tests that name it (make test runs the default one); four to eight minutes
 	@printf '%s\n' $(PG_VERSIONS) | xargs -P 2 -I{} sh -c 'run="$(PG_TESTS)" packages="$(PG_PACKAGES)"; \
 		[ {} != 15 ] || { run="$(PG_TESTS_15)" packages="./cmd/cdc-outbox/ ./internal/postgres/setup/"; }; \
 		out=$$(CDC_OUTBOX_TEST_PG_VERSION={} $(call gotest,$(RACE) -timeout 30m -run "$$run",$$packages) 2>&1); \
