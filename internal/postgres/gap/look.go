@@ -66,50 +66,40 @@ const seenSQL = `SELECT jsonb_build_object(
 // conn leads to the server that is written, which for a slot on a standby is the primary. Checks by several processes
 // at the same time are allowed.
 func (t Table) Look(ctx context.Context, conn *pgx.Conn, hides string, starts bool) ([]Gap, error) {
-	// First the mark's position, then the transactions: one that gets a number in between begins after it.
-	m, err := markNow(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	s, err := t.see(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	return t.note(ctx, conn, s, m, hides, starts)
+	return t.look(ctx, conn, hides, starts, false)
+}
+
+// BeginAccount is the first check of a slot's publication. made says that the slot was made a moment ago. Where it is
+// on this server, its account then begins at the slot's position: if it is lost before anything was confirmed from it,
+// it is known when that gap began. On a standby that lags, a new slot may be at a position of hours ago.
+func (t Table) BeginAccount(ctx context.Context, conn *pgx.Conn, made bool) error {
+	_, err := t.look(ctx, conn, "", false, made)
+	return err
 }
 
 // madeWithin is how long ago, at most, a slot was made when its account begins.
 const madeWithin = time.Minute
 
-// BeginAccount is the first check of a slot's publication. The account of a slot that was made a moment ago, on this
-// server, begins at the slot's position: if it is lost before anything was confirmed from it, it is known when that gap
-// began. On a standby that lags, a new slot may be at a position of hours ago.
-func (t Table) BeginAccount(ctx context.Context, conn *pgx.Conn, made bool) error {
-	m, err := markNow(ctx, conn)
+func (t Table) look(ctx context.Context, conn *pgx.Conn, hides string, starts, made bool) ([]Gap, error) {
+	var begin string
+	var m mark
+	// First the mark's position, then the transactions: one that gets a number in between begins after it.
+	err := conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text, clock_timestamp()`).Scan(&begin, &m.At)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s, err := t.see(ctx, conn)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	at, err := lsn.Parse(begin)
+	if err != nil {
+		return nil, err
+	}
+	m.LSN, m.Next = uint64(at), s.Next
 	if made && s.Slot != nil && position(*s.Slot) < m.LSN {
 		m.LSN, m.At = position(*s.Slot), m.At.Add(-madeWithin)
 	}
-	_, err = t.note(ctx, conn, s, m, "", false)
-	return err
-}
-
-func markNow(ctx context.Context, conn *pgx.Conn) (m mark, err error) {
-	var at string
-	err = conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text, clock_timestamp()`).Scan(&at, &m.At)
-	m.LSN = position(at)
-	return m, err
-}
-
-// note writes down what a check has seen, and returns the open gaps.
-func (t Table) note(ctx context.Context, conn *pgx.Conn, s seen, m mark, hides string, starts bool) ([]Gap, error) {
-	m.Next = s.Next
 	step := s.plan(m, t.Objects.PublicationSubject(), hides, starts)
 	if !step.write {
 		return s.Open, nil
