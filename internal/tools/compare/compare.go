@@ -78,7 +78,7 @@ type event struct {
 }
 
 // Add takes a record of one side.
-func (c *Comparison) Add(side Side, r *Record) error {
+func (c *Comparison) Add(side Side, r *Record) {
 	c.result.Records[side]++
 	if _, ok := c.first[r.Topic]; !ok {
 		c.first[r.Topic] = place(side, r.Topic, r.Partition, r.Offset)
@@ -86,9 +86,9 @@ func (c *Comparison) Add(side Side, r *Record) error {
 	id, ok := c.id(r.Headers)
 	if !ok {
 		c.result.note(WithoutID, place(side, r.Topic, r.Partition, r.Offset))
-		return nil
+		return
 	}
-	return c.events.Add(id[0], event{
+	c.events.Add(id[0], event{
 		ID: id, Key: c.bytes(r.Key), Value: c.bytes(r.Value), Headers: c.headers(r.Headers), Timestamp: r.Timestamp,
 		Offset: r.Offset, Partition: r.Partition, Topic: uint16(r.Topic), Side: side, KeyNotNull: r.Key != nil,
 	})

@@ -157,10 +157,11 @@ func (c *Comparison) match(pairs *hashjoin.Spill[pair], extents map[log]extent) 
 		if !l[0].KeyNotNull || !r[0].KeyNotNull {
 			return nil
 		}
-		return pairs.Add(l[0].Key>>1, pair{
+		pairs.Add(l[0].Key>>1, pair{
 			Key: l[0].Key, Left: l[0].Offset, Right: r[0].Offset, LeftTopic: l[0].Topic, RightTopic: r[0].Topic,
 			LeftPartition: l[0].Partition, RightPar: r[0].Partition,
 		})
+		return nil
 	})
 }
 

@@ -34,10 +34,10 @@ func NewDifference(dir string) *Difference { return &Difference{entries: New[ent
 func (d *Difference) Close() { d.entries.Close() }
 
 // Left takes an id of the left set, and the number of the place where it is.
-func (d *Difference) Left(id ID, place uint16) error {
+func (d *Difference) Left(id ID, place uint16) {
 	d.left++
 	h := id.halves()
-	return d.entries.Add(h[0], entry{ID: h, Place: place})
+	d.entries.Add(h[0], entry{ID: h, Place: place})
 }
 
 // Right takes an id of the right set.
@@ -48,10 +48,10 @@ func (d *Difference) Right(id ID) error {
 		}
 	}
 	h := id.halves()
-	if !d.sieve.has(h[1]) {
-		return nil
+	if d.sieve.has(h[1]) {
+		d.entries.Add(h[0], entry{ID: h, Right: true})
 	}
-	return d.entries.Add(h[0], entry{ID: h, Right: true})
+	return nil
 }
 
 // Each calls f with each id of the left set: its places in the order in which they were taken, and whether the right
