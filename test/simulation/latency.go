@@ -23,6 +23,9 @@ func (w *world) judgeLatency() {
 	log := w.postgres.Look().Log
 	w.mu.Lock()
 	for _, t := range log {
+		if w.plan.Polling > 0 && len(t.Rows) > w.plan.Polling*w.plan.Batch {
+			continue // its rows wait for the batches before theirs
+		}
 		for _, row := range t.Rows {
 			if all := w.arrived[row.ID]; len(all) > 0 && t.At.Sub(w.began) > time.Second {
 				took = append(took, all[0].At.Sub(t.At))
