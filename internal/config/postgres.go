@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -80,6 +81,12 @@ type Postgres struct {
 	// Create the slot with `failover`, so that the slot is kept when a standby is promoted. This needs PostgreSQL
 	// 17 or newer.
 	Failover bool `key:"failover" default:"false"`
+
+	// Servers that may be promoted, as `host` or `host:port`; with everything else as in `postgres.dsn`. `check` asks
+	// each whether a failover to it would lose, repeat or stop the stream, and so does the connector once a minute, if
+	// this key or `postgres.failover` is set. Empty: the further hosts of `postgres.dsn`; if it names one host, the
+	// standbys that are connected to the primary, at its port.
+	Standbys []string `key:"standbys" example:"db-2.internal,db-3.internal:5433"`
 
 	// Physical standbys, by their `application_name` in `pg_stat_replication`, that must have flushed a transaction
 	// before its events are published. Then a failover to one of them takes back nothing that Kafka has. The single
@@ -213,6 +220,7 @@ func (l *loader) waitForStandbys(p *Postgres) {
 			l.fail(key, "", "names standbys together with %s, which must be the only entry", asServer)
 		}
 	}
+	l.standbys(p)
 	asked := p.WaitForStandbysCount
 	switch {
 	case asked < 0 || asked > len(p.WaitForStandbys):
@@ -222,5 +230,25 @@ func (l *loader) waitForStandbys(p *Postgres) {
 	}
 	if p.HotStandby && len(p.WaitForStandbys) > 0 {
 		l.fail(key, "", "is set together with postgres.hot_standby; a standby does not know how far other standbys are")
+	}
+}
+
+func (l *loader) standbys(p *Postgres) {
+	const key = "postgres.standbys"
+	for i, server := range p.Standbys {
+		if slices.Contains(p.Standbys[:i], server) {
+			l.fail(key, "", "names %s twice", quote(server))
+		}
+		host := server
+		if h, port, err := net.SplitHostPort(server); err == nil && port != "" {
+			l.address(key, server, false)
+			host = h
+		}
+		if host == "" || strings.ContainsAny(host, "/@ ;,'=") || strings.HasSuffix(host, ":") {
+			l.fail(key, "host or host:port", "%s is not a host", quote(server))
+		}
+	}
+	if p.HotStandby && len(p.Standbys) > 0 {
+		l.fail(key, "", "is set together with postgres.hot_standby; no slot moves to another server then")
 	}
 }

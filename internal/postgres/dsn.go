@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,6 +40,23 @@ func CheckDSN(dsn string) error {
 		return errors.New("is neither keyword=value pairs nor a postgres:// URL; " +
 			"in a URL, characters such as @ : / ? # % in the password are written as %40 %3A %2F %3F %23 %25")
 	}
+}
+
+// AtHost returns the connection string with another host and port, any kind of server welcome.
+func AtHost(dsn, host, port string) string {
+	other := [][2]string{{"host", host}, {"port", port}, {"hostaddr", ""}, {"target_session_attrs", "any"}}
+	if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
+		for _, kv := range other { // the last one of a name counts
+			dsn += " " + kv[0] + "='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(kv[1]) + "'"
+		}
+		return strings.TrimSpace(dsn)
+	}
+	at, query, _ := strings.Cut(dsn, "?")
+	values, _ := url.ParseQuery(query) // the driver passes over the same pairs
+	for _, kv := range other {
+		values.Set(kv[0], kv[1])
+	}
+	return at + "?" + values.Encode()
 }
 
 // runTogether finds a password that another kind of space than the parser knows has made a part of the value before it.

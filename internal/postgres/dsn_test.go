@@ -86,3 +86,36 @@ func TestWrongParameters(t *testing.T) {
 	}
 	require.NoError(t, CheckDSN("postgres://u:p@h/db?sslmode=require"))
 }
+
+// TestAtHost: everything but the server stays, the password's source included.
+func TestAtHost(t *testing.T) {
+	t.Setenv("PGPASSWORD", "from the environment")
+	for _, dsn := range []string{
+		"host=a,b port=1,2 user=u dbname='d b' target_session_attrs=read-write application_name=x",
+		"postgres://u@a:1,b:2/d%20b?target_session_attrs=read-write&application_name=x",
+		"host=a hostaddr=10.0.0.1 user=u dbname='d b' application_name=x",
+		"postgresql://u@/d%20b?host=a,b&port=1,2&application_name=x",
+	} {
+		for _, c := range []struct {
+			host, port string
+			want       uint16
+		}{{"db-2", "5433", 5433}, {"::1", "5433", 5433}, {`it's`, "7", 7}} {
+			pc, err := ParseConfig(AtHost(dsn, c.host, c.port))
+			require.NoError(t, err, dsn)
+			require.Equal(t, []any{c.host, c.want, "u", "d b", "from the environment"},
+				[]any{pc.Host, pc.Port, pc.User, pc.Database, pc.Password}, dsn)
+			require.Equal(t, "x", pc.RuntimeParams["application_name"])
+			require.Nil(t, pc.ValidateConnect, "any server is welcome")
+			for _, f := range pc.Fallbacks {
+				require.Equal(t, c.host, f.Host)
+			}
+			addresses, err := pc.LookupFunc(t.Context(), "127.0.0.1")
+			require.NoError(t, err)
+			require.Equal(t, []string{"127.0.0.1"}, addresses)
+		}
+	}
+	t.Setenv("PGHOST", "a")
+	pc, err := ParseConfig(AtHost("", "db-2", "5432"))
+	require.NoError(t, err)
+	require.Equal(t, "db-2", pc.Host)
+}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +41,8 @@ type walService struct {
 
 	otherRelay atomic.Pointer[fault.Wait] // the last check's warning of another relay
 
-	gaps openGaps
+	gaps     openGaps
+	failover nextFailover
 
 	warned bool // the warning that a table may be polled as well was logged
 
@@ -79,7 +81,7 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 	var rules diagnose.Relay
 	mc.Judge = func(func(rule, subject string) alert.Level) []alert.Finding {
 		found := rules.Judge(s.connectorStatus().Account(), s.missing(), time.Now())
-		return append(found, standingFinding(s.stay, s.Config.Postgres.Slot), s.gaps.finding())
+		return append(found, standingFinding(s.stay, s.Config.Postgres.Slot), s.gaps.finding(), s.failover.finding())
 	}
 	mc.Cause = func(slot *slotmonitor.Slot) alert.Cause {
 		if slot != nil {
@@ -90,6 +92,9 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 	}
 	if s.monitor, err = s.watchSlots(mc, append(slotmonitor.Rules(), diagnose.Rules()...)...); err != nil {
 		return nil, err
+	}
+	if err := p.registry.Register(&s.failover); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	s.last = newLastWord(s.process, s.Config.Postgres.Slot)
 	s.stay = newStay(s.process, s.last)
@@ -156,6 +161,7 @@ func (s *walService) relay(ctx context.Context) error {
 	g, around := errgroup.WithContext(around)
 	g.Go(func() error { return s.watchMembership(around) })
 	g.Go(func() error { return e.lookAtEnds(around, s.Config.Monitor.Interval, s.Logger) })
+	g.Go(func() error { return s.watchFailover(around) })
 	g.Go(func() error { return watch.Run(around) })
 	g.Go(func() error { return s.last.clearOnceWorking(around, s.ready) })
 	g.Go(func() error { return s.stay.Watch(around, func() bool { return stay.Works(e.Status().State.Name) }) })

@@ -42,6 +42,7 @@ func Admin(c *config.Loaded, table bool) (setup.Config, error) {
 		},
 	}
 	cfg.Messages, cfg.LongRow = c.Postgres.Messages, int64(c.Window.Row)
+	cfg.Promotable = c.Postgres.Standbys
 	cfg.Standbys = standbys.Demand{Names: c.Postgres.WaitForStandbys, Count: c.Postgres.WaitForStandbysCount}
 	for _, n := range routing.Needs(c) {
 		cfg.Columns.Needed = append(cfg.Columns.Needed, postgres.NeededColumn{

@@ -61,6 +61,7 @@ const (
 	SecondsToLimit    = "seconds_to_limit"    // until max_slot_wal_keep_size
 	Sentence          = "sentence"            // an alert's sentence
 	Sequence          = "sequence"            // of a batch in its partition
+	Server            = "server"              // Postgres server, host:port
 	ServerVersion     = "server_version"      // server_version_num
 	Since             = "since"               // when a trouble or an alert began
 	Slot              = "slot"                // replication slot name

@@ -24,6 +24,8 @@ type Config struct {
 
 	// Standbys are waited for before anything is published; none where it names none.
 	Standbys standbys.Demand
+	// Promotable are the servers that may be promoted, see standbys.Survey.
+	Promotable []string
 
 	// TableDDL creates the outbox tables, one statement or several; Setup runs it when one of Tables is missing. Empty:
 	// a missing table is an error.

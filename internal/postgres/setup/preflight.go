@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/pooler"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/standbys"
 )
 
 // longOpen is the age from which an open transaction is worth a warning: since it began no slot's restart_lsn moves.
@@ -56,6 +57,9 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 			return postgres.QueryFault("settings", err)
 		}
 		if st.Standbys, err = lookAtStandbys(ctx, s.Conn, cfg, st.Server); err != nil {
+			return postgres.QueryFault("standbys", err)
+		}
+		if st.Failovers, err = standbys.Survey(ctx, s.Conn, dsn, cfg.Slot, cfg.Promotable); err != nil {
 			return postgres.QueryFault("standbys", err)
 		}
 		ways = pooler.OnService(pooler.Probe(ctx, dsn, cfg.Slot, cfg.ConnectTimeout), st.Server.Service)
@@ -137,6 +141,7 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 	out = append(out, checkSynchronous(cfg, st)...)
 	out = append(out, checkOtherRelays(cfg, st)...)
 	out = append(out, checkStandbys(cfg, st)...)
+	out = append(out, checkFailover(st)...)
 	out = append(out, checkEmitters(cfg, st)...)
 	out = append(out, postgres.CheckLimits(st.Limits, st.Keepalives, st.Server.User)...)
 	return append(out, checkOpenTransactions(st, open)...)

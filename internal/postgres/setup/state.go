@@ -25,7 +25,8 @@ type state struct {
 	Limits      []postgres.Limit // of the session that checks; read for check only
 	Keepalives  int              // see postgres.LookupLimits; read for check only
 	Standbys    *standbys.Look   // nil on a standby; read for check only
-	Role        roleInfo         // the role that AdminConfig.Role names
+	Failovers   []standbys.Forecast
+	Role        roleInfo // the role that AdminConfig.Role names
 	Publication postgres.Publication
 	Filters     map[identifier.Table]filterSet // of the tables that the publication filters
 	Slot        postgres.Slot

@@ -23,13 +23,14 @@ const (
 	PartitionsAdded    = "partitions_added"
 	ConnectorStopped   = "connector_stopped"
 	EventsMayBeMissing = "events_may_be_missing"
+	NextFailover       = "next_failover"
 )
 
 // Rules lists the alerts about the relay, whether they fire or not.
 func Rules() []string {
 	return []string{
 		EventsUnconfirmed, RowHalted, DeadLetters, StreamSilent, TableUnpublished, SynchronousRelay, PartitionsAdded,
-		ConnectorStopped, EventsMayBeMissing,
+		ConnectorStopped, EventsMayBeMissing, NextFailover,
 	}
 }
 
@@ -85,6 +86,21 @@ func Gaps(summary string, since time.Time, next fault.Remedy) alert.Finding {
 	f.Level, f.Sentence = alert.Critical, summary
 	f.Cause = alert.Cause{
 		Code: EventsMayBeMissing, Sentence: f.Sentence, Since: &since, Next: next.Next, Commands: next.Commands,
+	}
+	return f
+}
+
+// Failover is the finding about a failover to a server that would not go well, as it was first seen at since. Without a
+// summary, there is none.
+func Failover(summary string, since time.Time, server string, next fault.Remedy) alert.Finding {
+	f := alert.Finding{Alert: NextFailover}
+	if summary == "" {
+		return f
+	}
+	f.Level, f.Sentence = alert.Warn, summary
+	f.Cause = alert.Cause{
+		Code: NextFailover, Sentence: f.Sentence, Since: &since, Object: server, Next: next.Next,
+		Commands: next.Commands,
 	}
 	return f
 }
