@@ -44,7 +44,7 @@ func TestStandbyForecast(t *testing.T) {
 			require.NotNil(t, f, c.name)
 			require.Equal(t, preflight.Warn, f.Level)
 			require.Contains(t, f.Found, c.outcome)
-			require.Contains(t, f.Remedy, "On "+standby.Addr())
+			require.Contains(t, f.Remedy, "on "+standby.Addr())
 			for _, command := range f.Commands {
 				require.NoError(t, standby.Exec(t.Context(), "postgres", command))
 			}

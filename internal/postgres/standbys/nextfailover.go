@@ -204,5 +204,5 @@ const logEmit = "SELECT pg_log_standby_snapshot();"
 
 // on is a remedy whose commands belong on another server than the connected one.
 func on(server, what string, commands ...string) fault.Remedy {
-	return fault.Do(fmt.Sprintf("On %s, as a superuser: %s", server, what), commands...)
+	return fault.Do(fmt.Sprintf("%s Run this on %s as a superuser.", what, server), commands...)
 }
