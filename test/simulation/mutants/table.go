@@ -122,7 +122,7 @@ var mutants = []mutant{
 	{
 		"keep the queue when the slot is lost", "internal/relay/connector/ownership.go",
 		"	dropped := c.producer.Abandon()\n	c.window.Release(dropped.Records, dropped.Bytes)\n",
-		"	dropped := kafka.Dropped{}\n", "", "",
+		"	dropped := sink.Dropped{}\n", "", "",
 	},
 	{
 		"keep publishing while another instance has the slot", "internal/relay/connector/ownership.go",
@@ -282,9 +282,10 @@ var mutants = []mutant{
 		"	p.waiting[part] = struct{}{}\n", "", "", "",
 	},
 	{
-		"acknowledge before the transaction has ended", "internal/sink/kafka/transaction.go",
-		"	part.held = append(part.held, b)\n",
-		"	p.completed = append(p.completed, b)\n	poke(p.acks)\n",
+		"acknowledge before the transaction has ended", "internal/sink/kafka/ackcallback.go",
+		"		p.tx.hold(b)\n",
+		"		p.tx.hold(b)\n		b.part.held = b.part.held[:len(b.part.held)-1]\n" +
+			"		p.completed = append(p.completed, b)\n		poke(p.acks)\n",
 		"", "",
 	},
 	{
