@@ -138,7 +138,8 @@ var mutants = []mutant{
 	},
 	{
 		"do not ask whether the epoch is still ours", "internal/relay/connector/fencing.go",
-		"		err := c.producer.Keep(ctx)\n", "		var err error\n", "", "",
+		"		err := c.producer.Keep(ctx)\n", "		var err error\n", "",
+		"./internal/relay/connector TestTenureAsksAfterAnInterruption",
 	},
 	{
 		"do not ask whether the slot is still ours", "internal/relay/connector/fencing.go",
@@ -146,7 +147,8 @@ var mutants = []mutant{
 	},
 	{
 		"confirm before the epoch is known to be ours", "replication/slotholder.go",
-		"	if s.withheld.Load() {", "	if false && s.withheld.Load() {", "", "",
+		"	if s.withheld.Load() {", "	if false && s.withheld.Load() {", "",
+		"./replication TestConfirmIsWithheld",
 	},
 	{
 		"leave transaction_timeout as it is", "internal/postgres/session/override.go",
@@ -275,7 +277,8 @@ var mutants = []mutant{
 	},
 	{
 		"acknowledge in the order of answers", "internal/sink/kafka/partition.go",
-		"		if part.inflight[0] != b {\n			return false // after a failed batch\n		}\n", "", "", "",
+		"		if part.inflight[0] != b {\n			return false // after a failed batch\n		}\n", "", "",
+		"./internal/sink/kafka TestRewind",
 	},
 	{
 		"never back off and never come back", "internal/sink/kafka/recovery.go",
@@ -329,7 +332,8 @@ var mutants = []mutant{
 	{
 		"read a position that may still change", "internal/sink/kafka/wire/offsetfetch.go",
 		"	req = append(req, 0, flag(stable), 0) // tagged fields of the topic, require_stable, tagged fields",
-		"	req = append(req, 0, 0, 0)", "", "",
+		"	req = append(req, 0, 0, 0)", "",
+		"./internal/sink/kafka/wire TestOffsetFetchAsksForAStableOffset",
 	},
 
 	// the lanes of source: polling
