@@ -83,9 +83,9 @@ type Postgres struct {
 	Failover bool `key:"failover" default:"false"`
 
 	// Servers that may be promoted, as `host` or `host:port`; with everything else as in `postgres.dsn`. `check` asks
-	// each whether a failover to it would lose, repeat or stop the stream, and so does the connector once a minute, if
-	// this key or `postgres.failover` is set. Empty: the further hosts of `postgres.dsn`; if it names one host, the
-	// standbys that are connected to the primary, at its port.
+	// each whether a failover to it would lose, repeat or stop the stream, and so does the connector each twelfth
+	// `monitor.interval`, if this key or `postgres.failover` is set. Empty: the hosts of `postgres.dsn`, if it names
+	// several.
 	Standbys []string `key:"standbys" example:"db-2.internal,db-3.internal:5433"`
 
 	// Physical standbys, by their `application_name` in `pg_stat_replication`, that must have flushed a transaction

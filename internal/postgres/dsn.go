@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,19 +43,10 @@ func CheckDSN(dsn string) error {
 
 // AtHost returns the connection string with another host and port, any kind of server welcome.
 func AtHost(dsn, host, port string) string {
-	other := [][2]string{{"host", host}, {"port", port}, {"hostaddr", ""}, {"target_session_attrs", "any"}}
-	if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
-		for _, kv := range other { // the last one of a name counts
-			dsn += " " + kv[0] + "='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(kv[1]) + "'"
-		}
-		return strings.TrimSpace(dsn)
+	for _, p := range [][2]string{{"host", host}, {"port", port}, {"hostaddr", ""}, {"target_session_attrs", "any"}} {
+		dsn = login.WithParameter(dsn, p[0], p[1])
 	}
-	at, query, _ := strings.Cut(dsn, "?")
-	values, _ := url.ParseQuery(query) // the driver passes over the same pairs
-	for _, kv := range other {
-		values.Set(kv[0], kv[1])
-	}
-	return at + "?" + values.Encode()
+	return dsn
 }
 
 // runTogether finds a password that another kind of space than the parser knows has made a part of the value before it.

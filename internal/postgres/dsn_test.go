@@ -87,24 +87,29 @@ func TestWrongParameters(t *testing.T) {
 	require.NoError(t, CheckDSN("postgres://u:p@h/db?sslmode=require"))
 }
 
-// TestAtHost: everything but the server stays, the password's source included.
+// TestAtHost: everything but the server stays, in each form that the driver reads.
 func TestAtHost(t *testing.T) {
 	t.Setenv("PGPASSWORD", "from the environment")
 	for _, dsn := range []string{
 		"host=a,b port=1,2 user=u dbname='d b' target_session_attrs=read-write application_name=x",
-		"postgres://u@a:1,b:2/d%20b?target_session_attrs=read-write&application_name=x",
 		"host=a hostaddr=10.0.0.1 user=u dbname='d b' application_name=x",
+		"postgres://u@a:1,b:2/d%20b?target_session_attrs=read-write&application_name=x",
 		"postgresql://u@/d%20b?host=a,b&port=1,2&application_name=x",
+		"postgres://u@a/d?options=-c%20work_mem%3D4MB&password=a%20b;c+d",
+		"postgres://u:p?w@a/d", "postgres://u:p%3Fw@a/d?sslmode=require", "postgres://a", "postgres://a/d?",
+		"postgres://u@a/d?sslmode=disable&application_name=%26x",
 	} {
+		was, err := ParseConfig(dsn)
+		require.NoError(t, err, dsn)
 		for _, c := range []struct {
 			host, port string
 			want       uint16
-		}{{"db-2", "5433", 5433}, {"::1", "5433", 5433}, {`it's`, "7", 7}} {
+		}{{"db-2", "5433", 5433}, {"::1", "5433", 5433}, {"it's", "7", 7}} {
 			pc, err := ParseConfig(AtHost(dsn, c.host, c.port))
 			require.NoError(t, err, dsn)
-			require.Equal(t, []any{c.host, c.want, "u", "d b", "from the environment"},
-				[]any{pc.Host, pc.Port, pc.User, pc.Database, pc.Password}, dsn)
-			require.Equal(t, "x", pc.RuntimeParams["application_name"])
+			require.Equal(t, []any{c.host, c.want}, []any{pc.Host, pc.Port}, dsn)
+			require.Equal(t, []any{was.User, was.Database, was.Password, was.TLSConfig == nil, was.RuntimeParams},
+				[]any{pc.User, pc.Database, pc.Password, pc.TLSConfig == nil, pc.RuntimeParams}, dsn)
 			require.Nil(t, pc.ValidateConnect, "any server is welcome")
 			for _, f := range pc.Fallbacks {
 				require.Equal(t, c.host, f.Host)

@@ -24,6 +24,7 @@ const (
 	failoverEvery = 12
 	// How many answers in a row make an alert: a standby may be restarted, or catch up.
 	badAnswers, noAnswers = 2, 5
+	surveyLimit           = 30 * time.Second
 )
 
 // nextFailover is what a failover to each standby would do, as of the last survey.
@@ -35,25 +36,36 @@ type nextFailover struct {
 
 // badFailover is a failover that would not go well.
 type badFailover struct {
-	outcome standbys.Outcome
-	since   time.Time
-	times   int // surveys in a row that said so
+	since time.Time
+	times int // surveys in a row that said so
+	told  bool
 }
 
-// watchFailover asks the standbys on a timer, where a failover is prepared for.
+// lasts reports whether it is worth an alert.
+func (b badFailover) lasts(f *standbys.Forecast) bool {
+	if f.Outcome == standbys.Unknown {
+		return b.times >= noAnswers
+	}
+	return b.times >= badAnswers
+}
+
+// watchFailover asks the standbys on a timer, where a failover is prepared for. What it knows ends with it, and with a
+// survey that fails: an old answer looks like a good one.
 func (s *walService) watchFailover(ctx context.Context) error {
 	p := &s.Config.Postgres
 	if p.HotStandby || !p.Failover && len(p.Standbys) == 0 {
 		return nil
 	}
+	defer s.failover.take(nil, s.Logger)
 	for {
-		if found, err := s.survey(ctx); ctx.Err() == nil {
-			if err != nil {
-				s.Logger.Debug("the next failover could not be looked at", zap.Error(err))
-			} else {
-				s.failover.take(found, s.Logger)
-			}
+		found, err := s.survey(ctx)
+		if ctx.Err() != nil {
+			return nil
 		}
+		if err != nil {
+			s.Logger.Debug("the next failover could not be looked at", zap.Error(err))
+		}
+		s.failover.take(found, s.Logger)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -63,6 +75,8 @@ func (s *walService) watchFailover(ctx context.Context) error {
 }
 
 func (s *walService) survey(ctx context.Context) ([]standbys.Forecast, error) {
+	ctx, cancel := context.WithTimeout(ctx, surveyLimit)
+	defer cancel()
 	dsn, err := wiring.DSN(s.Config)
 	if err != nil {
 		return nil, err
@@ -75,7 +89,7 @@ func (s *walService) survey(ctx context.Context) ([]standbys.Forecast, error) {
 	return standbys.Survey(ctx, conn, dsn, s.Config.Postgres.Slot, s.Config.Postgres.Standbys)
 }
 
-// take keeps a survey's answers, and logs each that has changed.
+// take keeps a survey's answers, and logs once what lasts, and its end.
 func (n *nextFailover) take(found []standbys.Forecast, log *zap.Logger) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,20 +97,24 @@ func (n *nextFailover) take(found []standbys.Forecast, log *zap.Logger) {
 	n.forecasts, n.bad = found, map[string]badFailover{}
 	for i := range found {
 		f := &found[i]
-		was, known := before[f.Server]
-		switch {
-		case f.Outcome == standbys.Continues && known:
-			log.Info("a failover to the standby would continue the stream", zap.String(logkey.Server, f.Server))
-		case f.Outcome != standbys.Continues:
-			if !known || was.outcome != f.Outcome {
-				was = badFailover{outcome: f.Outcome, since: time.Now().UTC()}
-				log.Warn("a failover to the standby would not continue the stream", append(
-					telemetry.RemedyFields(f.Next), zap.String(logkey.Server, f.Server),
-					zap.String(logkey.Sentence, f.Sentence))...)
+		bad, known := before[f.Server]
+		if f.Outcome == standbys.Continues {
+			if bad.told {
+				log.Info("a failover to the standby would continue the stream", zap.String(logkey.Server, f.Server))
 			}
-			was.times++
-			n.bad[f.Server] = was
+			continue
 		}
+		if !known {
+			bad.since = time.Now().UTC()
+		}
+		bad.times++
+		if !bad.told && bad.lasts(f) {
+			bad.told = true
+			log.Warn("it is not known that a failover to the standby would continue the stream", append(
+				telemetry.RemedyFields(f.Next), zap.String(logkey.Server, f.Server),
+				zap.String(logkey.Sentence, f.Sentence))...)
+		}
+		n.bad[f.Server] = bad
 	}
 }
 
@@ -110,7 +128,7 @@ func (n *nextFailover) finding() alert.Finding {
 	for i := range n.forecasts {
 		f := &n.forecasts[i]
 		bad, is := n.bad[f.Server]
-		if !is || bad.times < badAnswers || f.Outcome == standbys.Unknown && bad.times < noAnswers {
+		if !is || !bad.lasts(f) {
 			continue
 		}
 		if first != nil {

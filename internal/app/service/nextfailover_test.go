@@ -28,6 +28,7 @@ func TestNextFailoverFiresWhenItLasts(t *testing.T) {
 	require.Zero(t, logs.Len())
 	n.take([]standbys.Forecast{bad}, log)
 	require.False(t, fires(), "once")
+	require.Zero(t, logs.Len())
 	n.take([]standbys.Forecast{bad}, log)
 	require.True(t, fires())
 	require.Equal(t, "Failover to a:1: The slot would be missing.", n.finding().Sentence)
@@ -46,4 +47,7 @@ func TestNextFailoverFiresWhenItLasts(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	require.NoError(t, registry.Register(n))
 	require.Equal(t, 3, testutil.CollectAndCount(n))
+	n.take(nil, log) // the survey has failed, or the connector does not relay any more
+	require.Zero(t, testutil.CollectAndCount(n))
+	require.False(t, fires())
 }

@@ -53,14 +53,7 @@ func (s Source) into(dsn string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	pair := parameter + "=" + base64.RawURLEncoding.EncodeToString(text)
-	switch {
-	case !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://"):
-		return strings.TrimSpace(dsn + " " + pair), nil
-	case strings.Contains(dsn, "?"):
-		return dsn + "&" + pair, nil
-	}
-	return dsn + "?" + pair, nil
+	return login.WithParameter(dsn, parameter, base64.RawURLEncoding.EncodeToString(text)), nil
 }
 
 // Parse is pgx.ParseConfig for a connection string that may carry a source. The source is asked by each attempt to

@@ -59,9 +59,7 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 		if st.Standbys, err = lookAtStandbys(ctx, s.Conn, cfg, st.Server); err != nil {
 			return postgres.QueryFault("standbys", err)
 		}
-		if st.Failovers, err = standbys.Survey(ctx, s.Conn, dsn, cfg.Slot, cfg.Promotable); err != nil {
-			return postgres.QueryFault("standbys", err)
-		}
+		st.Failovers, st.Unsurveyed = standbys.Survey(ctx, s.Conn, dsn, cfg.Slot, cfg.Promotable)
 		ways = pooler.OnService(pooler.Probe(ctx, dsn, cfg.Slot, cfg.ConnectTimeout), st.Server.Service)
 		// A role that was given a replication connection may replicate, however the service grants it.
 		st.Server.MayReplicate = st.Server.MayReplicate || slices.ContainsFunc(ways, pooler.Route.Replicates)
@@ -141,7 +139,7 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 	out = append(out, checkSynchronous(cfg, st)...)
 	out = append(out, checkOtherRelays(cfg, st)...)
 	out = append(out, checkStandbys(cfg, st)...)
-	out = append(out, checkFailover(st)...)
+	out = append(out, checkFailover(cfg, st)...)
 	out = append(out, checkEmitters(cfg, st)...)
 	out = append(out, postgres.CheckLimits(st.Limits, st.Keepalives, st.Server.User)...)
 	return append(out, checkOpenTransactions(st, open)...)

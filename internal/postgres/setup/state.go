@@ -26,6 +26,7 @@ type state struct {
 	Keepalives  int              // see postgres.LookupLimits; read for check only
 	Standbys    *standbys.Look   // nil on a standby; read for check only
 	Failovers   []standbys.Forecast
+	Unsurveyed  error    // why there are no forecasts
 	Role        roleInfo // the role that AdminConfig.Role names
 	Publication postgres.Publication
 	Filters     map[identifier.Table]filterSet // of the tables that the publication filters

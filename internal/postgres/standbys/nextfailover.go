@@ -1,7 +1,10 @@
 package standbys
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
@@ -63,14 +66,22 @@ type successor struct {
 
 // facts are known of both.
 type facts struct {
-	System  string  `json:"system"`  // identifier in pg_control_system()
-	Started string  `json:"started"` // when the server was started
-	Syncs   bool    `json:"syncs"`   // sync_replication_slots, 17+
-	WAL     string  `json:"wal"`     // flushed on a primary, received on a standby
-	at      lsn.LSN // WAL
+	System   string   `json:"system"`   // identifier in pg_control_system()
+	Started  string   `json:"started"`  // when the server was started
+	Syncs    bool     `json:"syncs"`    // sync_replication_slots, 17+
+	Physical []string `json:"physical"` // physical slots in use
+	Idle     *float64 `json:"idle"`     // seconds since the slot was used last, 17+; nil: it is in use
+	WAL      string   `json:"wal"`      // flushed on a primary, received on a standby
+	at       lsn.LSN  // WAL
 }
 
-const noSlot = "The slot would be missing on it: "
+const (
+	noSlot = "The slot would be missing on it: "
+	// stale is the age of a copy that nothing synchronizes any more: the server does it every 30 s at least.
+	stale = 2 * time.Minute
+	// farBack is how much WAL makes a copy of another tool too old to be called one.
+	farBack = 256 << 20
+)
 
 // judge forecasts a failover to the successor, whose name is server. isPrimary: it is the primary under another name.
 func (p *primary) judge(server string, s *successor) (f Forecast, isPrimary bool) {
@@ -81,7 +92,7 @@ func (p *primary) judge(server string, s *successor) (f Forecast, isPrimary bool
 	switch {
 	case p.System != s.System:
 		f.Outcome, f.Sentence = Unfit, "It has the data of another system, and is not a standby of this primary."
-		f.Next = fault.Do("Correct postgres.standbys.")
+		f.Next = fault.Do("Correct postgres.standbys, or the hosts of postgres.dsn.")
 	case !s.server.InRecovery && p.Started == s.Started:
 		return f, true
 	case !s.server.InRecovery:
@@ -91,67 +102,80 @@ func (p *primary) judge(server string, s *successor) (f Forecast, isPrimary bool
 	case !s.slot.Exists:
 		f.Outcome = Loses
 		f.Sentence, f.Next = p.whyNoCopy(server, s)
+	case s.slot.Synced:
+		p.judgeSynced(&f, s)
 	default:
-		p.judgeCopy(&f, s)
+		p.judgeOther(&f, s)
 	}
 	return f, false
 }
 
-// judgeCopy judges a standby's slot of the name.
-func (p *primary) judgeCopy(f *Forecast, s *successor) {
-	if p.slot.ConfirmedFlush > s.slot.ConfirmedFlush {
-		f.SlotLag = int64(p.slot.ConfirmedFlush - s.slot.ConfirmedFlush)
-	}
-	name := identifier.QuoteLiteral(s.slot.Name)
+// judgeSynced judges a copy that the server made. Settings explain a copy that does not move; they do not prove it,
+// since pg_sync_replication_slots() may move it as well.
+func (p *primary) judgeSynced(f *Forecast, s *successor) {
+	f.SlotLag = p.lagOf(s)
+	moves := s.Idle == nil || *s.Idle < stale.Seconds()
+	why, next := p.stuck(f.Server, s)
 	switch {
 	case s.slot.Invalidated():
 		f.Outcome = Loses
-		f.Sentence = "Its copy of the slot is invalidated, and cannot be read."
-		if why := s.slot.InvalidationReason; why != "" {
-			f.Sentence = fmt.Sprintf("Its copy of the slot is invalidated (%s), and cannot be read.", why)
-		}
-		f.Next = on(f.Server, "Keep the primary from removing the rows that the copy needs, and drop the copy. The "+
-			"server makes another one.", "ALTER SYSTEM SET hot_standby_feedback = on;", "SELECT pg_reload_conf();",
-			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", name))
-	case s.slot.Synced && s.slot.Temporary:
+		f.Sentence = fmt.Sprintf("Its copy of the slot is invalidated (%s), and cannot be read.",
+			cmp.Or(s.slot.InvalidationReason, s.slot.WALStatus))
+		f.Next = fault.Do("The server makes another copy. If it does not, or the copy is invalidated again, see " +
+			"hot_standby_feedback, max_slot_wal_keep_size and wal_level on the standby.")
+	case s.slot.Temporary:
 		f.Outcome = Loses
-		f.Sentence = noSlot + "its copy is not ready, because the standby does not have the WAL from which it would " +
-			"be read."
-		f.Next = fault.Do("The copy becomes ready when the slot here has moved on: let the connector run. Where "+
-			"nothing is written, the command on the primary gives it something to pass. The log of the standby has "+
-			"the positions.", logEmit)
-	case s.slot.Synced:
-		p.judgeSynced(f, s)
+		f.Sentence = noSlot + "its copy is not ready, because the standby does not have yet what is needed to read it."
+		f.Next = fault.Do("The copy becomes ready when the slot on the primary has moved on: let the connector run. "+
+			"Where nothing is written, the command gives it something to pass: run it on the primary, as a superuser. "+
+			"The log of the standby has the positions.", "SELECT pg_log_standby_snapshot();")
+	case !moves:
+		f.Outcome = Repeats
+		f.Sentence = fmt.Sprintf("Its copy of the slot was not synchronized for %s, and has a lag of %s: %s",
+			human.Duration(time.Duration(*s.Idle*float64(time.Second))), human.Bytes(f.SlotLag), why)
+		f.Next = next
+	default:
+		f.Outcome = Continues
+		f.Sentence = fmt.Sprintf("It has a copy of the slot, with a lag of %s, and of %s of WAL.",
+			human.Bytes(f.SlotLag), human.Bytes(f.WALLag))
+	}
+}
+
+// judgeOther judges a slot of the name that the server does not synchronize: a tool's copy, or the slot that a demoted
+// primary has kept.
+func (p *primary) judgeOther(f *Forecast, s *successor) {
+	f.SlotLag = p.lagOf(s)
+	drop := fault.Do(fmt.Sprintf("Drop that slot; a copy can be made then. Run this on %s.", f.Server),
+		fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", identifier.QuoteLiteral(s.slot.Name)))
+	f.Outcome, f.Next = Loses, drop
+	switch {
+	case !s.slot.Logical || s.slot.Temporary || s.slot.Plugin != p.slot.Plugin || s.slot.Database != p.slot.Database:
+		f.Sentence = "It has a slot of the same name that is not a copy: another kind, plugin or database."
+	case s.slot.Invalidated():
+		f.Sentence = "It has a slot of the same name that is invalidated."
+	case s.slot.ConfirmedFlush > p.slot.ConfirmedFlush:
+		f.Sentence = fmt.Sprintf("Its slot begins at %s, after the position confirmed here (%s): what lies between "+
+			"would be missing.", s.slot.ConfirmedFlush, p.slot.ConfirmedFlush)
 	case p.slot.Failover:
 		f.Outcome = Repeats
 		f.Sentence = fmt.Sprintf("It has a slot of the same name that the server does not synchronize, at %s; while "+
 			"that exists, there is no copy of this slot.", s.slot.ConfirmedFlush)
-		f.Next = on(f.Server, "Drop that slot. The server makes a copy then.",
-			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", name))
-	case s.slot.ConfirmedFlush > p.slot.ConfirmedFlush:
-		f.Outcome = Loses
-		f.Sentence = fmt.Sprintf("Its slot begins at %s, after the position confirmed here (%s): what lies between "+
-			"would be missing.", s.slot.ConfirmedFlush, p.slot.ConfirmedFlush)
-		f.Next = on(f.Server, "Drop that slot, and let the tool that copies slots make it again.",
-			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", name))
+	case f.SlotLag > farBack:
+		f.Outcome = Repeats
+		f.Sentence = fmt.Sprintf("Its slot of that name has a lag of %s: no tool keeps it at the position of this one.",
+			human.Bytes(f.SlotLag))
 	default:
-		f.Outcome = Continues
-		f.Sentence = fmt.Sprintf("It has a copy of the slot that is not the server's own, with a lag of %s; %s.",
-			human.Bytes(f.SlotLag), f.lag())
+		f.Outcome, f.Next = Continues, fault.Remedy{}
+		f.Sentence = fmt.Sprintf("It has a copy of the slot that is not the server's own, with a lag of %s, and of %s "+
+			"of WAL.", human.Bytes(f.SlotLag), human.Bytes(f.WALLag))
 	}
 }
 
-// judgeSynced judges a copy that the server made. It moves only while the server's settings allow that.
-func (p *primary) judgeSynced(f *Forecast, s *successor) {
-	if why, next := p.stuck(f.Server, s); why != "" {
-		f.Outcome = Repeats
-		f.Sentence = fmt.Sprintf("Its copy of the slot does not move any more, and has a lag of %s: %s",
-			human.Bytes(f.SlotLag), why)
-		f.Next = next
-		return
+func (p *primary) lagOf(s *successor) int64 {
+	if p.slot.ConfirmedFlush > s.slot.ConfirmedFlush {
+		return int64(p.slot.ConfirmedFlush - s.slot.ConfirmedFlush)
 	}
-	f.Outcome = Continues
-	f.Sentence = fmt.Sprintf("It has a copy of the slot, with a lag of %s; %s.", human.Bytes(f.SlotLag), f.lag())
+	return 0
 }
 
 // whyNoCopy is why the standby has no slot of the name.
@@ -167,42 +191,27 @@ func (p *primary) whyNoCopy(server string, s *successor) (string, fault.Remedy) 
 			heals,
 			fmt.Sprintf("ALTER_REPLICATION_SLOT %s ( FAILOVER true );", identifier.Quote(p.slot.Name)))
 	}
-	if why, next := p.stuck(server, s); why != "" {
-		return noSlot + why, next
-	}
-	return noSlot + "the server has not copied it yet.", fault.Do("If that lasts for minutes, the log of the standby " +
-		"has the reason. primary_conninfo there has to name a database (dbname=).")
+	why, next := p.stuck(server, s)
+	return noSlot + why, next
 }
 
-// stuck is the setting of the standby that keeps its server from synchronizing slots; empty: none is known.
+// stuck is what keeps the server of the standby from synchronizing the slot, as far as its settings say that.
 func (p *primary) stuck(server string, s *successor) (string, fault.Remedy) {
-	set := func(what, setting string) fault.Remedy {
-		return on(server, what, "ALTER SYSTEM SET "+setting+";", "SELECT pg_reload_conf();")
+	switchOn := func(setting string) (string, fault.Remedy) {
+		r := s.server.Service.With(s.server.Service.Set(setting, "on", false))
+		r.Next = fmt.Sprintf("On %s: %s", server, r.Next)
+		return setting + " is off there.", r
 	}
 	switch {
 	case !s.Syncs:
-		return "sync_replication_slots is off.", set("Switch it on.", "sync_replication_slots = on")
+		return switchOn("sync_replication_slots")
 	case !s.server.Feedback:
-		return "hot_standby_feedback is off.", set("Switch it on.", "hot_standby_feedback = on")
-	case s.server.PrimarySlot == "":
-		return "primary_slot_name is empty.", set("Name the physical slot of this standby on the primary. The word in "+
-			"capitals is yours to fill in.", "primary_slot_name = 'STANDBY_SLOT'")
+		return switchOn("hot_standby_feedback")
+	case !slices.Contains(p.Physical, s.server.PrimarySlot):
+		return fmt.Sprintf("it does not stream from this primary through a slot (primary_slot_name is %q).",
+				s.server.PrimarySlot), fault.Do("Let it follow this primary, through a physical slot of its own that " +
+				"primary_slot_name names there. A standby of another standby cannot synchronize slots.")
 	}
-	return "", fault.Remedy{}
-}
-
-// lag says how much of the primary's WAL a standby lacks.
-func (f *Forecast) lag() string {
-	if f.WALLag == 0 {
-		return "it has received all WAL"
-	}
-	return human.Bytes(f.WALLag) + " of WAL have not arrived yet"
-}
-
-// logEmit moves the WAL of a server on which nothing is written.
-const logEmit = "SELECT pg_log_standby_snapshot();"
-
-// on is a remedy whose commands belong on another server than the connected one.
-func on(server, what string, commands ...string) fault.Remedy {
-	return fault.Do(fmt.Sprintf("%s Run this on %s as a superuser.", what, server), commands...)
+	return "its settings do not say why.", fault.Do("See the log of the standby: primary_conninfo may name no " +
+		"database (dbname=), its login may be refused, or another slot may stop the synchronization of all.")
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 )
 
+const dropIt = "SELECT pg_drop_replication_slot('orders');"
+
 // TestNextFailover: each fact about a standby, alone, beside a standby to which the stream would move.
 func TestNextFailover(t *testing.T) {
 	t.Parallel()
@@ -24,20 +26,24 @@ func TestNextFailover(t *testing.T) {
 		said    string
 		command string
 	}{
-		{"nothing", func(world) {}, Continues, "a copy of the slot, with a lag of 0 B; it has received all WAL", ""},
-		{"behind", func(w world) {
+		{"nothing", func(world) {}, Continues, "a copy of the slot, with a lag of 0 B, and of 0 B of WAL", ""},
+		{"a lag", func(w world) {
 			w.s.slot.ConfirmedFlush, w.s.at = 0x1000, 0x1800
-		}, Continues, "a lag of 4 KiB; 2 KiB of WAL have not arrived yet", ""},
-		{"no copy", func(w world) { w.s.slot = postgres.Slot{} }, Loses, "has not copied it yet", ""},
+		}, Continues, "a lag of 4 KiB, and of 2 KiB of WAL", ""},
+		{"synchronized by its own schedule", func(w world) { w.s.Syncs = false }, Continues, "a copy of the slot", ""},
+		{"no copy", func(w world) { w.s.slot = postgres.Slot{} }, Loses, "its settings do not say why", ""},
 		{"no copy, sync off", func(w world) {
 			w.s.slot, w.s.Syncs = postgres.Slot{}, false
-		}, Loses, "sync_replication_slots is off", "ALTER SYSTEM SET sync_replication_slots = on;"},
+		}, Loses, "sync_replication_slots is off", "ALTER SYSTEM SET sync_replication_slots = 'on';"},
 		{"no copy, no feedback", func(w world) {
 			w.s.slot, w.s.server.Feedback = postgres.Slot{}, false
-		}, Loses, "hot_standby_feedback is off", "ALTER SYSTEM SET hot_standby_feedback = on;"},
+		}, Loses, "hot_standby_feedback is off", "ALTER SYSTEM SET hot_standby_feedback = 'on';"},
 		{"no copy, no physical slot", func(w world) {
 			w.s.slot, w.s.server.PrimarySlot = postgres.Slot{}, ""
-		}, Loses, "primary_slot_name is empty", "ALTER SYSTEM SET primary_slot_name = 'STANDBY_SLOT';"},
+		}, Loses, "does not stream from this primary", ""},
+		{"no copy, a standby of another standby", func(w world) {
+			w.s.slot, w.p.Physical = postgres.Slot{}, []string{"another"}
+		}, Loses, `primary_slot_name is "standby_1"`, ""},
 		{"without failover", func(w world) {
 			w.s.slot, w.p.slot.Failover = postgres.Slot{}, false
 		}, Loses, "created without failover", `ALTER_REPLICATION_SLOT "orders" ( FAILOVER true );`},
@@ -51,17 +57,37 @@ func TestNextFailover(t *testing.T) {
 		{"a tool's copy that is ahead", func(w world) {
 			w.s.slot.Synced, w.p.slot.Failover, w.p.version = false, false, 160004
 			w.s.slot.ConfirmedFlush = 0x3000
-		}, Loses, "begins at 0/3000", "SELECT pg_drop_replication_slot('orders');"},
-		{"not ready", func(w world) { w.s.slot.Temporary = true }, Loses, "is not ready", logEmit},
+		}, Loses, "begins at 0/3000", dropIt},
+		{"a slot that was left long ago", func(w world) {
+			w.s.slot.Synced, w.p.slot.Failover, w.p.version = false, false, 160004
+			w.p.slot.ConfirmedFlush = 1 << 40
+		}, Repeats, "no tool keeps it", dropIt},
+		{"a physical slot", func(w world) {
+			w.s.slot = postgres.Slot{Name: "orders", Exists: true}
+			w.p.slot.Failover, w.p.version = false, 160004
+		}, Loses, "another kind", dropIt},
+		{"a slot of another database", func(w world) {
+			w.s.slot.Synced, w.s.slot.Database = false, "billing"
+		}, Loses, "another kind, plugin or database", dropIt},
+		{"not ready", func(w world) {
+			w.s.slot.Temporary = true
+		}, Loses, "is not ready", "SELECT pg_log_standby_snapshot();"},
 		{"invalidated", func(w world) {
 			w.s.slot.InvalidationReason = "rows_removed"
-		}, Loses, "invalidated (rows_removed)", "ALTER SYSTEM SET hot_standby_feedback = on;"},
+		}, Loses, "invalidated (rows_removed)", ""},
 		{"kept by a demoted primary", func(w world) {
 			w.s.slot.Synced = false
-		}, Repeats, "same name that the server does not synchronize", "SELECT pg_drop_replication_slot('orders');"},
-		{"sync switched off later", func(w world) {
-			w.s.Syncs, w.s.slot.ConfirmedFlush = false, 0x1000
-		}, Repeats, "does not move any more, and has a lag of 4 KiB", "ALTER SYSTEM SET sync_replication_slots = on;"},
+		}, Repeats, "same name that the server does not synchronize", dropIt},
+		{"kept by a demoted primary, and made after its time", func(w world) {
+			w.s.slot.Synced, w.s.slot.ConfirmedFlush = false, 0x3000
+		}, Loses, "begins at 0/3000", dropIt},
+		{"switched off later", func(w world) {
+			w.s.Syncs, w.s.slot.ConfirmedFlush, w.s.Idle = false, 0x1000, new(600.0)
+		}, Repeats, "was not synchronized for 10 min", "ALTER SYSTEM SET sync_replication_slots = 'on';"},
+		{"it stopped for a reason that no setting shows", func(w world) {
+			w.s.Idle = new(600.0)
+		}, Repeats, "its settings do not say why", ""},
+		{"between two cycles", func(w world) { w.s.Idle = new(29.0) }, Continues, "a copy of the slot", ""},
 		{"promoted", func(w world) { w.s.server.InRecovery = false }, Unfit, "not in recovery", ""},
 		{"another system", func(w world) { w.s.System = "7" }, Unfit, "another system", ""},
 	} {
@@ -69,7 +95,7 @@ func TestNextFailover(t *testing.T) {
 			t.Parallel()
 			slot := postgres.Slot{Name: "orders", Exists: true, Logical: true, Failover: true, ConfirmedFlush: 0x2000}
 			w := world{
-				&primary{facts{System: "1", Started: "10", at: 0x2000}, slot, 170000},
+				&primary{facts{System: "1", Started: "10", at: 0x2000, Physical: []string{"standby_1"}}, slot, 170000},
 				&successor{
 					facts{System: "1", Started: "20", Syncs: true, at: 0x2000},
 					slot,
