@@ -16,25 +16,25 @@ import (
 type OutboxTable struct {
 	Table       identifier.Table
 	Exists      bool
-	Meant       *identifier.Table  // of a missing table: the table whose name differs in case only
-	Kind        string             // pg_class.relkind: r table, p partitioned table, v view, …
-	Persistence string             // pg_class.relpersistence: p, u unlogged, t temporary
-	Selectable  bool               // the connected role may SELECT from it
-	Owned       bool               // the connected role may publish it
-	Leaves      []identifier.Table // partitions that hold rows
-	Unlogged    []Partition        // partitions whose rows never reach the WAL
-	Children    []identifier.Table // tables that inherit from it and are not partitions
-	Filtered    bool               // row security applies to the connected role
+	Meant       *identifier.Table // of a missing table: the table whose name differs in case only
+	Kind        string            // pg_class.relkind: r table, p partitioned table, v view, …
+	Persistence string            // pg_class.relpersistence: p, u unlogged, t temporary
+	Selectable  bool              // the connected role may SELECT from it
+	Owned       bool              // the connected role may publish it
+	Parts       []Part
+	Filtered    bool // row security applies to the connected role
 	Columns     []TableColumn
 	Unique      [][]string // columns of its unique indexes that hold all of its rows
 	PartitionBy []string   // columns of its partition key
 }
 
-// Partition is one that holds rows.
-type Partition struct {
+// Part is a table below the outbox whose rows a query of the outbox returns: a partition, or a table that inherits from
+// it. Partitions are published by their root, the others by their own names.
+type Part struct {
 	Table   identifier.Table
 	Parent  identifier.Table
 	Foreign bool // it is a foreign table
+	Logged  bool // its rows reach the WAL
 }
 
 // TableColumn is one column. Category is pg_type.typcategory (Postgres docs, table 53.65): S string, U user-defined
@@ -50,6 +50,14 @@ type TableColumn struct {
 
 // Partitioned reports whether it is a partitioned table.
 func (t OutboxTable) Partitioned() bool { return t.Kind == "p" }
+
+// Inheriting lists the tables that inherit from it and are not partitions.
+func (t OutboxTable) Inheriting() []Part {
+	if t.Partitioned() {
+		return nil
+	}
+	return t.Parts
+}
 
 // Column returns the column of that name.
 func (t OutboxTable) Column(name string) (TableColumn, bool) {
@@ -95,27 +103,27 @@ func (t OutboxTable) CastType(column string) string {
 	return c.Type
 }
 
-// tableSQL resolves domains to their base type, since it is the base type that is printed.
+// tableSQL resolves domains to their base type, since it is the base type that is printed. The rows of a temporary
+// table that inherits are for its own session alone, and queries pass over a partition that is being detached.
 const tableSQL = `
 SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USAGE')
   AND has_table_privilege(c.oid, 'SELECT'),
        pg_has_role(c.relowner, 'USAGE'),
-       (SELECT coalesce(jsonb_agg(jsonb_build_object('schema', ln.nspname, 'name', l.relname,
-                                  'foreign', l.relkind = 'f', 'logged', l.relkind <> 'f' AND l.relpersistence = 'p',
-                                  'parentschema', hn.nspname, 'parentname', h.relname)
-                                  ORDER BY ln.nspname, l.relname), '[]')::text
-          FROM pg_catalog.pg_partition_tree(c.oid) pt
-          JOIN pg_catalog.pg_class l ON l.oid = pt.relid JOIN pg_catalog.pg_namespace ln ON ln.oid = l.relnamespace
-          JOIN pg_catalog.pg_class h ON h.oid = pt.parentrelid
-          JOIN pg_catalog.pg_namespace hn ON hn.oid = h.relnamespace
-         WHERE pt.isleaf AND c.relkind = 'p' AND l.relkind <> 'p'),
-       (WITH RECURSIVE below AS (
-          SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = c.oid AND c.relkind = 'r'
-          UNION SELECT i.inhrelid FROM below b JOIN pg_catalog.pg_inherits i ON i.inhparent = b.inhrelid)
-        SELECT coalesce(jsonb_agg(jsonb_build_object('schema', ln.nspname, 'name', l.relname)
-                                  ORDER BY ln.nspname, l.relname), '[]')::text
-          FROM below JOIN pg_catalog.pg_class l ON l.oid = below.inhrelid
-          JOIN pg_catalog.pg_namespace ln ON ln.oid = l.relnamespace WHERE l.relkind = 'r'),
+       (WITH RECURSIVE below(oid, parent) AS (
+          SELECT inhrelid, inhparent FROM pg_catalog.pg_inherits WHERE inhparent = c.oid AND NOT inhdetachpending
+          UNION SELECT i.inhrelid, i.inhparent FROM below b JOIN pg_catalog.pg_inherits i ON i.inhparent = b.oid
+           WHERE NOT i.inhdetachpending)
+        SELECT coalesce(jsonb_agg(jsonb_build_object('schema', p.nspname, 'name', p.relname, 'foreign', p.relkind = 'f',
+                                  'logged', p.relkind = 'r' AND p.relpersistence = 'p',
+                                  'parentschema', p.parentschema, 'parentname', p.parentname)
+                                  ORDER BY p.nspname, p.relname), '[]')::text
+          FROM (SELECT DISTINCT ON (l.oid) ln.nspname, l.relname, l.relkind, l.relpersistence,
+                       hn.nspname AS parentschema, h.relname AS parentname
+                  FROM below b
+                  JOIN pg_catalog.pg_class l ON l.oid = b.oid JOIN pg_catalog.pg_namespace ln ON ln.oid = l.relnamespace
+                  JOIN pg_catalog.pg_class h ON h.oid = b.parent
+                  JOIN pg_catalog.pg_namespace hn ON hn.oid = h.relnamespace
+                 WHERE l.relkind IN ('r', 'f') AND l.relpersistence <> 't') p),
        row_security_active(c.oid),
        (SELECT coalesce(jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(b.oid, NULL),
                                                      'category', b.typcategory, 'not_null', a.attnotnull,
@@ -140,9 +148,9 @@ SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USA
 // LookupTable reads a table from the catalog. Exists is false where there is none of that name.
 func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTable, error) {
 	info := OutboxTable{Table: t, Exists: true}
-	var leaves, children, columns, unique, partitionBy []byte
+	var parts, columns, unique, partitionBy []byte
 	err := q.QueryRow(ctx, tableSQL, t.Schema, t.Name).Scan(&info.Kind, &info.Persistence, &info.Selectable,
-		&info.Owned, &leaves, &children, &info.Filtered, &columns, &unique, &partitionBy)
+		&info.Owned, &parts, &info.Filtered, &columns, &unique, &partitionBy)
 	if errors.Is(err, pgx.ErrNoRows) {
 		info = OutboxTable{Table: t}
 		if info.Meant, err = meant(ctx, q, t); err != nil {
@@ -153,28 +161,21 @@ func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTabl
 	if err != nil {
 		return OutboxTable{}, fmt.Errorf("read table %s: %w", t, err)
 	}
-	var parts []struct {
+	var below []struct {
 		Schema, Name             string
 		ParentSchema, ParentName string
 		Foreign, Logged          bool
 	}
-	var below []struct{ Schema, Name string }
-	if err := errors.Join(json.Unmarshal(leaves, &parts), json.Unmarshal(children, &below),
+	if err := errors.Join(json.Unmarshal(parts, &below),
 		json.Unmarshal(columns, &info.Columns), json.Unmarshal(unique, &info.Unique),
 		json.Unmarshal(partitionBy, &info.PartitionBy)); err != nil {
 		return OutboxTable{}, fmt.Errorf("read table %s: %w", t, err)
 	}
-	for _, child := range below {
-		info.Children = append(info.Children, identifier.Table{Schema: child.Schema, Name: child.Name})
-	}
-	for _, p := range parts {
-		leaf := identifier.Table{Schema: p.Schema, Name: p.Name}
-		info.Leaves = append(info.Leaves, leaf)
-		if !p.Logged {
-			info.Unlogged = append(info.Unlogged, Partition{
-				Table: leaf, Parent: identifier.Table{Schema: p.ParentSchema, Name: p.ParentName}, Foreign: p.Foreign,
-			})
-		}
+	for _, p := range below {
+		info.Parts = append(info.Parts, Part{
+			Table:  identifier.Table{Schema: p.Schema, Name: p.Name},
+			Parent: identifier.Table{Schema: p.ParentSchema, Name: p.ParentName}, Foreign: p.Foreign, Logged: p.Logged,
+		})
 	}
 	return info, nil
 }

@@ -20,10 +20,8 @@ func checkPublication(cfg Config, st state) []preflight.Finding {
 	if !p.Insert {
 		out = append(out, preflight.Finding{
 			Level: preflight.Fail, Subject: subject, Found: "It does not publish inserts.",
-			Why:      "New rows of the outbox are never sent.",
-			Remedy:   "Let it publish inserts.",
-			Commands: []string{onlyInserts},
-		})
+			Why: "New rows of the outbox are never sent.",
+		}.With(fault.Do("Let it publish inserts.", onlyInserts).Then(postgres.Republish())))
 	}
 	for _, t := range st.Tables {
 		switch {
@@ -56,64 +54,81 @@ func checkPublication(cfg Config, st state) []preflight.Finding {
 // checkPublished judges one table. Rows that were written while the publication hid them stay hidden: each row is
 // decoded with the publication as it was when the row was written.
 func checkPublished(cfg Config, st state, t postgres.OutboxTable) []preflight.Finding {
-	p, subject := st.Publication, "table "+t.Table.String()
-	fail := func(found, why string, r fault.Remedy) []preflight.Finding {
-		f := preflight.Finding{Level: preflight.Fail, Subject: subject, Found: found, Why: why}
-		return []preflight.Finding{f.With(r)}
+	p := st.Publication
+	if _, ok := p.Table(t.Table); !ok && t.Partitioned() && !p.ViaRoot && publishesAny(p, t.Parts) {
+		f := preflight.Finding{
+			Level: preflight.Fail, Subject: "table " + t.Table.String(),
+			Found: fmt.Sprintf("%s publishes it under the names of its partitions.", cfg.PublicationSubject()),
+			Why:   "The rows come as rows of tables that are not configured and would be passed over.",
+		}
+		return []preflight.Finding{f.With(fault.Do("Publish it under the name of the table.",
+			fmt.Sprintf("ALTER PUBLICATION %s SET (publish_via_partition_root = true);",
+				identifier.Quote(cfg.Publication))))}
 	}
-	pub := identifier.Quote(cfg.Publication)
-	pt, ok := p.Table(t.Table)
-	if !ok && t.Partitioned() && !p.ViaRoot && publishesAny(p, t.Leaves) {
-		return fail(fmt.Sprintf("%s publishes it under the names of its partitions.", cfg.PublicationSubject()),
-			"The rows come as rows of tables that are not configured and would be passed over.",
-			fault.Do("Publish it under the name of the table.",
-				fmt.Sprintf("ALTER PUBLICATION %s SET (publish_via_partition_root = true);", pub)))
+	var out []preflight.Finding
+	if t.Persistence == "p" { // otherwise see checkLogged: FOR ALL TABLES leaves it out, and ADD TABLE is refused
+		out = checkRelation(cfg, st, t, t.Table)
 	}
-	if !ok && t.Persistence == "u" { // then FOR ALL TABLES leaves it out, and ADD TABLE is refused
-		return fail("It is unlogged.", "Its rows never reach the WAL, so they are never sent.",
-			fault.Do("Make it a logged table.", fmt.Sprintf("ALTER TABLE %s SET LOGGED;", t.Table.SQL())).
-				Then(postgres.Republish()))
-	}
-	if !ok {
-		return fail(fmt.Sprintf("It is not in %s.", cfg.PublicationSubject()),
-			"Its rows are not sent. Rows written before it is added are never sent: publish those again from "+
-				"the table.",
-			fault.Do("Add it.", fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;", pub, t.Table.SQL())).
-				Then(postgres.Republish()))
-	}
-	for _, child := range t.Children {
-		if _, in := p.Table(child); !in {
-			return fail(fmt.Sprintf("Table %s inherits from it and is not in %s.", child, cfg.PublicationSubject()),
-				"Queries of the outbox return its rows, and the stream does not have them. A table that inherits "+
-					"enters "+
-					"a publication only by a command of its own.",
-				fault.Do("Add it, and each later one in the transaction that creates it. A partitioned table does not "+
-					"need that.", fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE ONLY %s;", pub, child.SQL())).
-					Then(postgres.Republish()))
+	for _, child := range t.Inheriting() {
+		if child.Logged {
+			out = append(out, checkRelation(cfg, st, t, child.Table)...)
 		}
 	}
+	return out
+}
+
+// checkRelation judges the table, or one that inherits from it, under its own name in the publication.
+func checkRelation(cfg Config, st state, t postgres.OutboxTable, rel identifier.Table) []preflight.Finding {
+	pub, only, it, of := identifier.Quote(cfg.Publication), rel.SQL(), "it", ""
+	if len(t.Inheriting()) > 0 { // without ONLY the command is for all of them, and some may be right already
+		only = "ONLY " + only
+	}
+	if rel != t.Table {
+		it = fmt.Sprintf("table %s, which inherits from it", rel)
+		of = " of " + it + ","
+	}
+	fail := func(found, why string, r fault.Remedy) []preflight.Finding {
+		f := preflight.Finding{
+			Level: preflight.Fail, Subject: "table " + t.Table.String(), Found: found, Why: why,
+		}
+		return []preflight.Finding{f.With(r.Then(postgres.Republish()))}
+	}
+	pt, ok := st.Publication.Table(rel)
+	add := fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;", pub, only)
+	switch {
+	case !ok && rel != t.Table:
+		return fail(fmt.Sprintf("Table %s inherits from it and is not in %s.", rel, cfg.PublicationSubject()),
+			"Queries of the outbox return its rows, and the stream does not have them. A table that inherits enters "+
+				"a publication only by a command of its own.",
+			fault.Do("Add it, and each later one in the transaction that creates it. A partitioned table does not "+
+				"need that.", add))
+	case !ok:
+		return fail(fmt.Sprintf("It is not in %s.", cfg.PublicationSubject()),
+			"Its rows are not sent. Rows written before it is added are never sent: publish those again from "+
+				"the table.", fault.Do("Add it.", add))
+	}
 	readd := fault.Do("Remove the table from the publication and add it whole.", fmt.Sprintf("BEGIN; ALTER "+
-		"PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %s ADD TABLE %s; COMMIT;", pub,
-		t.Table.SQL(), pub, t.Table.SQL()))
+		"PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %[1]s ADD TABLE %[2]s; COMMIT;", pub, only))
 	set := st.Filters[t.Table]
-	if pt.RowFilter != "" && len(set.Shares) < 2 {
-		return fail(fmt.Sprintf("%s has a row filter on it: WHERE %s.", cfg.PublicationSubject(), pt.RowFilter),
+	shared := len(set.Shares) > 1 && pt.RowFilter == set.Shares[0].Filter
+	if pt.RowFilter != "" && !shared {
+		return fail(fmt.Sprintf("%s has a row filter on %s: WHERE %s.", cfg.PublicationSubject(), it, pt.RowFilter),
 			"Rows that do not match are never sent, without notice.", readd)
 	}
 	if hidden, keys := hiddenColumns(cfg.Columns, pt, t); len(hidden) > 0 {
-		return fail(fmt.Sprintf("The column list in %s leaves out %s.", cfg.PublicationSubject(),
+		return fail(fmt.Sprintf("The column list%s in %s leaves out %s.", of, cfg.PublicationSubject(),
 			strings.Join(hidden, ", ")),
 			fmt.Sprintf("Records are built from them (%s), and the rows come without: rows written until it is fixed "+
 				"stay without.", strings.Join(keys, ", ")), readd)
 	}
-	if pt.RowFilter != "" {
+	if shared && rel == t.Table {
 		return checkFilters(cfg, set, t)
 	}
 	return nil
 }
 
-func publishesAny(p postgres.Publication, tables []identifier.Table) bool {
-	return slices.ContainsFunc(tables, func(t identifier.Table) bool { _, ok := p.Table(t); return ok })
+func publishesAny(p postgres.Publication, parts []postgres.Part) bool {
+	return slices.ContainsFunc(parts, func(t postgres.Part) bool { _, ok := p.Table(t.Table); return ok })
 }
 
 // hiddenColumns returns the needed columns that the table has and the publication does not send, and the settings that
@@ -153,7 +168,7 @@ func checkForeignTables(cfg Config, st state) []preflight.Finding {
 	}
 	var foreign, listed []string
 	for _, pt := range p.Tables {
-		if !slices.Contains(cfg.Tables, pt.Table) && !st.isLeaf(pt.Table) {
+		if !slices.Contains(cfg.Tables, pt.Table) && !st.isPart(pt.Table) {
 			foreign = append(foreign, pt.Table.SQL())
 			if pt.Listed {
 				listed = append(listed, pt.Table.SQL())
@@ -182,8 +197,8 @@ func checkForeignTables(cfg Config, st state) []preflight.Finding {
 	return []preflight.Finding{f}
 }
 
-func (st state) isLeaf(t identifier.Table) bool {
+func (st state) isPart(t identifier.Table) bool {
 	return slices.ContainsFunc(st.Tables, func(info postgres.OutboxTable) bool {
-		return slices.Contains(info.Leaves, t) || slices.Contains(info.Children, t)
+		return slices.ContainsFunc(info.Parts, func(p postgres.Part) bool { return p.Table == t })
 	})
 }

@@ -61,7 +61,7 @@ func (cfg Config) look(ctx context.Context) (context.Context, context.CancelFunc
 
 // checkHidden finds what hides rows from the stream as things are now.
 func checkHidden(cfg Config, st state) []preflight.Finding {
-	out := append(checkMissing(cfg, st), checkAllPartitions(st)...)
+	out := append(checkMissing(cfg, st), checkAllLogged(st)...)
 	return append(out, checkPublication(cfg, st)...)
 }
 

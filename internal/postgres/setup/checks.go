@@ -90,26 +90,19 @@ func checkTables(cfg Config, st state) []preflight.Finding {
 	var out []preflight.Finding
 	for _, t := range st.Tables {
 		subject := "table " + t.Table.String()
-		fail := func(found, why, remedy string, commands ...string) {
-			out = append(out, preflight.Finding{
-				Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy, Commands: commands,
-			})
-		}
 		switch {
 		case !t.Exists:
 			out = append(out, tableMissing(cfg, st, t))
 			continue
 		case t.Kind != "r" && t.Kind != "p":
-			fail("It is "+relationKind(t.Kind)+", not a table.", "Only tables write the WAL that events are read from.",
-				"Name the table below it in postgres.tables.")
-			continue
-		case t.Persistence != "p":
-			fail("It is "+map[string]string{"u": "unlogged", "t": "temporary"}[t.Persistence]+".",
-				"Its rows never reach the WAL.", "Make it a logged table.", fmt.Sprintf("ALTER TABLE %s SET "+
-					"LOGGED;", t.Table.SQL()))
+			out = append(out, preflight.Finding{
+				Level: preflight.Fail, Subject: subject, Found: "It is " + relationKind(t.Kind) + ", not a table.",
+				Why:    "Only tables write the WAL that events are read from.",
+				Remedy: "Name the table below it in postgres.tables.",
+			})
 			continue
 		}
-		bad := append(checkPartitions(t), checkColumns(cfg.Columns, t)...)
+		bad := append(checkLogged(t), checkColumns(cfg.Columns, t)...)
 		bad = append(bad, checkGenerated(cfg, st, t)...)
 		if len(bad) == 0 {
 			bad = append(bad, preflight.Fine(subject, "It exists and has the mapped columns."))

@@ -101,7 +101,9 @@ func TestVerdictTable(t *testing.T) {
 			st.Publication.Tables[0].Columns = []string{"id"}
 		}, "table public.outbox", `leaves out "body"`, "ADD TABLE"},
 		"partitions by their own names": {func(_ *Config, st *state) {
-			st.Tables[0].Kind, st.Tables[0].Leaves = "p", []identifier.Table{{Schema: "public", Name: "outbox_1"}}
+			st.Tables[0].Kind, st.Tables[0].Parts = "p", []postgres.Part{{
+				Table: identifier.Table{Schema: "public", Name: "outbox_1"}, Logged: true,
+			}}
 			st.Publication.Tables = []postgres.PublishedTable{
 				{Table: identifier.Table{Schema: "public", Name: "outbox_1"}},
 			}

@@ -29,6 +29,9 @@ func TestVersionsChildrenByInheritance(t *testing.T) {
 	for _, f := range Preflight(t.Context(), db.DSN, db.cfg) {
 		require.NotContains(t, f.Found, "not configured", "no remedy takes it out again")
 	}
+	_, err = db.conn.Exec(t.Context(), `CREATE TEMPORARY TABLE outbox_mine () INHERITS (outbox)`)
+	require.NoError(t, err)
+	require.NoError(t, CheckPublished(t.Context(), db.DSN, db.cfg), "no other session sees the rows of a temporary one")
 }
 
 func TestUnloggedTableOfAllTables(t *testing.T) {

@@ -14,6 +14,11 @@ import (
 // TestVersionsRemediesArePasted: the commands of each finding about table and publication are run as printed, in each
 // form of the publication, and then nothing is left to be said.
 //
+// Bug (setup): Of a table that inherits from the outbox only its place in the publication was looked at: a row filter
+// and a column list there, and a foreign table, were not seen, and the remedy for an unlogged one was ADD TABLE, which
+// Postgres refuses. Cost: events missing from Kafka while `check` was content, or exit 3 with a remedy that does not
+// work.
+//
 // Bug (setup): Of an unlogged table in a publication FOR ALL TABLES, and of a table that comes with its schema, the
 // remedies were ADD TABLE and DROP TABLE, which Postgres refuses. Cost: exit 3 with a remedy that does not work.
 func TestVersionsRemediesArePasted(t *testing.T) {
@@ -66,6 +71,34 @@ func TestVersionsRemediesArePasted(t *testing.T) {
 		"row filter": {15, setupTableDDL, "FOR TABLE outbox WHERE (aggregate_type = 'x')", ``, "row filter", "", false},
 		"row filter beside a schema": {15, setupTableDDL + other, "FOR TABLE outbox WHERE (aggregate_type = 'x'), " +
 			"TABLES IN SCHEMA s", ``, "row filter", "", false},
+		"child, unlogged": {
+			0, setupTableDDL, "FOR TABLE outbox", `CREATE UNLOGGED TABLE child () INHERITS (outbox)`,
+			"child public.child is unlogged", "", false,
+		},
+		"all tables, child unlogged": {
+			0, setupTableDDL, "FOR ALL TABLES", `CREATE UNLOGGED TABLE child () INHERITS (outbox)`,
+			"child public.child is unlogged", "", false,
+		},
+		"child, foreign": {
+			0, setupTableDDL, "FOR ALL TABLES", `CREATE FOREIGN DATA WRAPPER none;
+			CREATE SERVER elsewhere FOREIGN DATA WRAPPER none; CREATE FOREIGN TABLE child () INHERITS (outbox)
+			SERVER elsewhere`, "child public.child is a foreign table", "", false,
+		},
+		"child, left out": {
+			0, setupTableDDL, "FOR TABLE outbox", `CREATE TABLE child () INHERITS (outbox);
+			ALTER PUBLICATION NAME_ ADD TABLE ONLY child; ALTER PUBLICATION NAME_ DROP TABLE ONLY outbox`,
+			"It is not in publication", "", false,
+		},
+		"child, row filter": {
+			15, setupTableDDL, "FOR TABLE outbox", `CREATE TABLE child () INHERITS (outbox);
+			ALTER PUBLICATION NAME_ ADD TABLE ONLY child WHERE (aggregate_type = 'x')`,
+			"row filter on table public.child", "", false,
+		},
+		"child, column list": {
+			15, setupTableDDL, "FOR TABLE outbox", `CREATE TABLE child () INHERITS (outbox);
+			ALTER PUBLICATION NAME_ ADD TABLE ONLY child (id, aggregate_id)`, "column list of table public.child", "",
+			false,
+		},
 		"column list":   {15, setupTableDDL, "FOR TABLE outbox (id, aggregate_id)", ``, "leaves out", "", false},
 		"foreign table": {0, setupTableDDL + other, "FOR TABLE outbox, another", ``, "not configured", "", true},
 		"foreign schema": {
@@ -82,7 +115,7 @@ func TestVersionsRemediesArePasted(t *testing.T) {
 			pub := identifier.Quote(db.Publication)
 			db.Exec(t, "CREATE PUBLICATION "+pub+" "+test.form)
 			if test.fault != "" {
-				db.Exec(t, test.fault)
+				db.Exec(t, strings.ReplaceAll(test.fault, "NAME_", pub))
 			}
 			pasted := 0
 			for range 3 { // a finding may appear after another
