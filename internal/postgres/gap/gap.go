@@ -2,6 +2,7 @@ package gap
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
@@ -89,13 +90,16 @@ func Summary(open []Gap) string {
 	return text
 }
 
+// Hiding reports whether one of the gaps lasts: rows that are committed now are hidden, too.
+func Hiding(open []Gap) bool {
+	return slices.ContainsFunc(open, func(g Gap) bool { return g.Lasts() })
+}
+
 // Remedy is the next step.
 func Remedy(open []Gap) fault.Remedy {
-	for i := range open {
-		if open[i].Lasts() {
-			return fault.Do("Put right what hides rows, then publish from the table what Kafka does not have. That "+
-				"settles the gap.", "cdc-outbox check", "cdc-outbox repair")
-		}
+	if Hiding(open) {
+		return fault.Do("Put right what hides rows, then publish from the table what Kafka does not have. That "+
+			"settles the gap.", "cdc-outbox check", "cdc-outbox repair")
 	}
 	return fault.Do(fmt.Sprintf("Publish from the table what Kafka does not have: that settles the gap, also if "+
 		"nothing is missing. Where the table does not have the rows any more, or the loss is accepted, dismiss it: "+

@@ -52,6 +52,7 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 		if ctx.Err() != nil {
 			return nil, err
 		}
+		r.unread = err
 		r.NotLooked = append(r.NotLooked, "table: "+err.Error())
 	}
 	if o.Key != "" && o.Converted && len(r.Rows) == 0 {

@@ -32,6 +32,7 @@ type Report struct {
 	NotLooked []string            `json:"not_looked,omitempty"` // places that could not be asked, and why
 
 	searched int64 // atomic
+	unread   error // why a table could not be read; nil: all were
 }
 
 // Remedy returns the next step.

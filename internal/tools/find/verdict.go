@@ -21,7 +21,7 @@ const (
 	Waiting      Verdict = "waiting"       // committed; the relay may still publish it
 	Superseded   Verdict = "superseded"    // not in its compacted topic, which has a later record of the key
 	Missing      Verdict = "missing"       // committed; the relay is past it, and Kafka does not have it
-	Unsearched   Verdict = "unsearched"    // the row is there, and Kafka could not be searched
+	Unsearched   Verdict = "unsearched"    // a place that could have it could not be searched
 	Unknown      Verdict = "unknown"       // neither a row nor a record
 )
 
@@ -168,16 +168,29 @@ func badRow(r *Report) bool {
 	return true
 }
 
+// unsearched also holds back the word that an event never was, if a table could not be read.
 func unsearched(r *Report) bool {
-	if r.Complete {
+	if r.Complete && (r.unread == nil || len(r.Rows) > 0) {
 		return false
 	}
 	r.Verdict = Unsearched
-	r.Sentence = "The row is committed. Whether Kafka has it is not known."
-	if len(r.Rows) == 0 {
-		r.Sentence = "No table has the row. Whether Kafka has the event is not known."
+	row, record := "No table has the row.", "Whether Kafka has the event is not known."
+	switch {
+	case len(r.Rows) > 0:
+		row, record = "The row is committed.", "Whether Kafka has it is not known."
+	case r.unread != nil:
+		row = "Whether a table has the row is not known."
 	}
-	r.do(fault.Do("Make the listed places readable, and ask again."))
+	if r.Complete {
+		record = "Kafka does not have the event."
+	}
+	r.Sentence = row + " " + record
+	next := fault.Do("Make the listed places readable, and ask again.")
+	if r.unread != nil {
+		_, remedy := fault.Split(r.unread)
+		next.Commands = remedy.Commands
+	}
+	r.do(next)
 	return true
 }
 
@@ -212,6 +225,11 @@ func waiting(r *Report) bool {
 			human.Bytes(float64(r.Slot.UnconfirmedBytes)))
 	}
 	r.Verdict = Waiting
-	r.do(fault.Do("See what the relay waits for.", "cdc-outbox status --why"))
+	next := fault.Do("See what the relay waits for.", "cdc-outbox status --why")
+	if gap.Hiding(r.Gaps) { // then the row may be hidden from the relay
+		r.Sentence += " " + gap.Summary(r.Gaps)
+		next = gap.Remedy(r.Gaps)
+	}
+	r.do(next)
 	return true
 }

@@ -1,12 +1,16 @@
 package find
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 )
 
 // TestJudge: one verdict for each thing that can be known, the strongest evidence first.
@@ -23,6 +27,7 @@ func TestJudge(t *testing.T) {
 	retried := *letter
 	retried.State, retried.RetriedAt = deadletter.Retried, at
 	one := Searched{Topics: []string{"order.events"}}
+	closed := (&fault.Error{Object: "table", Err: errors.New("row security")}).With(postgres.SeeAllRows("r"))
 	behind := &Slot{Name: "s", Active: true, UnconfirmedBytes: 2 << 20}
 	for name, c := range map[string]struct {
 		r        Report
@@ -71,7 +76,24 @@ func TestJudge(t *testing.T) {
 		},
 		"a row, Kafka away":   {Report{Rows: []Row{row}}, Unsearched, "Whether Kafka has it is not known.", ""},
 		"nothing, Kafka away": {Report{}, Unsearched, "No table has the row.", ""},
-		"nothing":             {Report{Complete: true}, Unknown, "No row and no record has this id.", ""},
+		"nothing, the table closed": {
+			Report{Complete: true, unread: closed},
+			Unsearched,
+			"Whether a table has the row is not known. Kafka does not have the event.", "BYPASSRLS",
+		},
+		"nothing can be read": {
+			Report{unread: closed},
+			Unsearched,
+			"Whether a table has the row is not known. Whether Kafka has the event is not known.", "BYPASSRLS",
+		},
+		"a row, another table closed": {
+			Report{Rows: []Row{row}, Complete: true, Kafka: one, unread: closed}, Waiting, "not in Kafka yet", "",
+		},
+		"a row that may be hidden": {
+			Report{Rows: []Row{row}, Complete: true, Slot: &Slot{Name: "s"}, Gaps: []gap.Gap{{ID: 3}}},
+			Waiting, "Gap 3: ", "cdc-outbox check",
+		},
+		"nothing": {Report{Complete: true}, Unknown, "No row and no record has this id.", ""},
 		"a row, the slot before": {
 			Report{Rows: []Row{row}, Complete: true, Slot: behind}, Waiting, "the slot has 2 MiB left", "status --why",
 		},
