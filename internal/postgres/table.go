@@ -22,7 +22,8 @@ type OutboxTable struct {
 	Selectable  bool              // the connected role may SELECT from it
 	Owned       bool              // the connected role may publish it
 	Parts       []Part
-	Filtered    bool // row security applies to the connected role
+	Chunks      string // of a hypertable of TimescaleDB: the schema in which it makes its parts
+	Filtered    bool   // row security applies to the connected role
 	Columns     []TableColumn
 	Unique      [][]string // columns of its unique indexes that hold all of its rows
 	PartitionBy []string   // columns of its partition key
@@ -141,7 +142,8 @@ SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USA
        (SELECT coalesce(jsonb_agg(a.attname ORDER BY a.attnum), '[]')::text
           FROM pg_catalog.pg_partitioned_table k
           JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (k.partattrs)
-         WHERE k.partrelid = c.oid)
+         WHERE k.partrelid = c.oid),
+       EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'timescaledb')
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = $1::text AND c.relname = $2::text`
 
@@ -149,8 +151,9 @@ SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USA
 func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTable, error) {
 	info := OutboxTable{Table: t, Exists: true}
 	var parts, columns, unique, partitionBy []byte
+	var timescale bool
 	err := q.QueryRow(ctx, tableSQL, t.Schema, t.Name).Scan(&info.Kind, &info.Persistence, &info.Selectable,
-		&info.Owned, &parts, &info.Filtered, &columns, &unique, &partitionBy)
+		&info.Owned, &parts, &info.Filtered, &columns, &unique, &partitionBy, &timescale)
 	if errors.Is(err, pgx.ErrNoRows) {
 		info = OutboxTable{Table: t}
 		if info.Meant, err = meant(ctx, q, t); err != nil {
@@ -177,7 +180,20 @@ func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTabl
 			Parent: identifier.Table{Schema: p.ParentSchema, Name: p.ParentName}, Foreign: p.Foreign, Logged: p.Logged,
 		})
 	}
-	return info, nil
+	if timescale {
+		info.Chunks, err = lookupChunks(ctx, q, t)
+	}
+	return info, err
+}
+
+// lookupChunks reads TimescaleDB's own catalog, which every role may read; empty: the table is not a hypertable.
+func lookupChunks(ctx context.Context, q Querier, t identifier.Table) (schema string, err error) {
+	err = q.QueryRow(ctx, `SELECT coalesce((SELECT associated_schema_name::text FROM _timescaledb_catalog.hypertable
+		WHERE schema_name = $1::text AND table_name = $2::text), '')`, t.Schema, t.Name).Scan(&schema)
+	if err != nil {
+		return "", fmt.Errorf("see whether table %s is a hypertable: %w", t, err)
+	}
+	return schema, nil
 }
 
 // meant finds the one table that an unquoted name may have been written for, nil if there is none or several.

@@ -69,6 +69,9 @@ func checkPublished(cfg Config, st state, t postgres.OutboxTable) []preflight.Fi
 	if t.Persistence == "p" { // otherwise see checkLogged: FOR ALL TABLES leaves it out, and ADD TABLE is refused
 		out = checkRelation(cfg, st, t, t.Table)
 	}
+	if t.Chunks != "" {
+		return append(out, checkHypertable(cfg, st, t))
+	}
 	for _, child := range t.Inheriting() {
 		if child.Logged {
 			out = append(out, checkRelation(cfg, st, t, child.Table)...)
@@ -168,7 +171,7 @@ func checkForeignTables(cfg Config, st state) []preflight.Finding {
 	}
 	var foreign, listed []string
 	for _, pt := range p.Tables {
-		if !slices.Contains(cfg.Tables, pt.Table) && !st.isPart(pt.Table) {
+		if !slices.Contains(cfg.Tables, pt.Table) && !st.isPart(pt.Table) && !st.holdsChunks(pt.Table.Schema) {
 			foreign = append(foreign, pt.Table.SQL())
 			if pt.Listed {
 				listed = append(listed, pt.Table.SQL())
@@ -201,4 +204,9 @@ func (st state) isPart(t identifier.Table) bool {
 	return slices.ContainsFunc(st.Tables, func(info postgres.OutboxTable) bool {
 		return slices.ContainsFunc(info.Parts, func(p postgres.Part) bool { return p.Table == t })
 	})
+}
+
+// holdsChunks reports whether the schema has to be published as a whole.
+func (st state) holdsChunks(schema string) bool {
+	return slices.ContainsFunc(st.Tables, func(info postgres.OutboxTable) bool { return info.Chunks == schema })
 }

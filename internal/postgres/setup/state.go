@@ -30,6 +30,7 @@ type state struct {
 	Role        roleInfo // the role that AdminConfig.Role names
 	Publication postgres.Publication
 	Filters     map[identifier.Table]filterSet // of the tables that the publication filters
+	Schemas     []string                       // that the publication holds; read only if there is a hypertable
 	Slot        postgres.Slot
 	Others      []string // the database's slots; read for check only, where Slot does not exist
 	Relays      []string // that read the publication through other slots
@@ -137,7 +138,7 @@ func readState(ctx context.Context, q postgres.Querier, cfg Config) (state, erro
 	if st.Publication, err = postgres.LookupPublication(ctx, q, cfg.Publication); err != nil {
 		return st, err
 	}
-	if err := st.readFilters(ctx, q, cfg); err != nil {
+	if err := errors.Join(st.readFilters(ctx, q, cfg), st.readSchemas(ctx, q)); err != nil {
 		return st, err
 	}
 	if cfg.NewSlot && st.Checkpoint.Usable {
