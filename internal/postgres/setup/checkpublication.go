@@ -94,7 +94,7 @@ func checkRelation(cfg Config, st state, t postgres.OutboxTable, rel identifier.
 		f := preflight.Finding{
 			Level: preflight.Fail, Subject: "table " + t.Table.String(), Found: found, Why: why,
 		}
-		return []preflight.Finding{f.With(r.Then(postgres.Republish()))}
+		return []preflight.Finding{f.With(r)}
 	}
 	pt, ok := st.Publication.Table(rel)
 	add := fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;", pub, only)
@@ -104,11 +104,11 @@ func checkRelation(cfg Config, st state, t postgres.OutboxTable, rel identifier.
 			"Queries of the outbox return its rows, and the stream does not have them. A table that inherits enters "+
 				"a publication only by a command of its own.",
 			fault.Do("Add it, and each later one in the transaction that creates it. A partitioned table does not "+
-				"need that.", add))
+				"need that.", add).Then(postgres.Republish()))
 	case !ok:
 		return fail(fmt.Sprintf("It is not in %s.", cfg.PublicationSubject()),
 			"Its rows are not sent. Rows written before it is added are never sent: publish those again from "+
-				"the table.", fault.Do("Add it.", add))
+				"the table.", fault.Do("Add it.", add).Then(postgres.Republish()))
 	}
 	readd := fault.Do("Remove the table from the publication and add it whole.", fmt.Sprintf("BEGIN; ALTER "+
 		"PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %[1]s ADD TABLE %[2]s; COMMIT;", pub, only))
@@ -116,13 +116,16 @@ func checkRelation(cfg Config, st state, t postgres.OutboxTable, rel identifier.
 	shared := len(set.Shares) > 1 && pt.RowFilter == set.Shares[0].Filter
 	if pt.RowFilter != "" && !shared {
 		return fail(fmt.Sprintf("%s has a row filter on %s: WHERE %s.", cfg.PublicationSubject(), it, pt.RowFilter),
-			"Rows that do not match are never sent, without notice.", readd)
+			"Rows that do not match are never sent, without notice.", readd.Then(postgres.Republish()))
 	}
 	if hidden, keys := hiddenColumns(cfg.Columns, pt, t); len(hidden) > 0 {
 		return fail(fmt.Sprintf("The column list%s in %s leaves out %s.", of, cfg.PublicationSubject(),
 			strings.Join(hidden, ", ")),
 			fmt.Sprintf("Records are built from them (%s), and the rows come without: rows written until it is fixed "+
-				"stay without.", strings.Join(keys, ", ")), readd)
+				"stay without.", strings.Join(keys, ", ")),
+			readd.Then(fault.Do("Then start the connector again. It halts at a row without a column that it needs; "+
+				"others are in Kafka without theirs, and repair does not miss them: publish them again with "+
+				"`cdc-outbox replay --since`, from the begin of the gap on.")))
 	}
 	if shared && rel == t.Table {
 		return checkFilters(cfg, set, t)
