@@ -43,4 +43,5 @@ func TestRowsThatPoliciesHideAreAnError(t *testing.T) {
 	var n int
 	err = conn.QueryRow(t.Context(), `SELECT count(*) FROM public.outbox`).Scan(&n)
 	require.ErrorContains(t, err, "row-level security")
+	require.ErrorContains(t, postgres.QueryFault("table", err), "BYPASSRLS", "wherever a policy appears meanwhile")
 }
