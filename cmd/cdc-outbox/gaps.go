@@ -75,6 +75,10 @@ func (a *app) settleGaps(ctx context.Context, c *config.Loaded, gaps []gap.Gap, 
 	switch {
 	case len(gaps) == 0:
 		return nil
+	case r.PassedOver() > 0:
+		_, err := fmt.Fprintln(a.stderr,
+			"No gap is settled. Next: cdc-outbox repair, without --since, looks at all rows.")
+		return err
 	case dry && r.Missing() == 0:
 		_, err := fmt.Fprintln(a.stderr, "Next: cdc-outbox repair, without --dry-run, settles what is open.")
 		return err

@@ -52,8 +52,9 @@ are newer than the oldest row, or than --since. "prune" deletes by age, so what 
 deleted in another way are. It reads the topics that rows lead to, and the topics of --topics.
 
 Without --since, while gaps in the stream are open ("cdc-outbox status" lists them), it looks at the rows from an hour
-before the first of them on; a row's time is that of the timestamp column, which may be earlier than the commit. A run
-that covers a gap, and publishes all that is missing, settles it. --dismiss settles one by decision instead.
+before the first of them on, and at all rows if some have no time; a row's time is that of the timestamp column, which
+may be earlier than the commit. A run that covers a gap, and publishes all that is missing, settles it, unless it passed
+over rows without a time. --dismiss settles one by decision instead.
 
 A run that was interrupted is begun again: what it published is found in Kafka. Two at once are refused.
 
@@ -183,6 +184,10 @@ func (a *app) printRepair(r *replay.RepairReport, o *repairFlags) error {
 			fmt.Fprintf(a.stdout, "  besides, %s, and one record accounts for all of them: consumers take the others "+
 				"for repeats. `cdc-outbox check` has the statement that lists them\n",
 				human.Counted(t.SameID, "row has the id of another row", "rows have the ids of other rows"))
+		}
+		if t.Untimed > 0 && r.PassedOver() > 0 {
+			fmt.Fprintf(a.stdout, "  besides, %s no time, so they were not looked at: leave --since out\n",
+				human.Counted(t.Untimed, "row has", "rows have"))
 		}
 		if t.Unrouted > 0 {
 			fmt.Fprintf(a.stdout, "  besides, %d rows make no record: `cdc-outbox dead-letter list`, `cdc-outbox "+

@@ -109,17 +109,19 @@ func OpenGaps(ctx context.Context, c *config.Loaded) ([]gap.Gap, error) {
 	return wiring.Gaps(c).Open(ctx)
 }
 
-// RowsHaveTimes reports whether every table has the column of the timestamp, by which rows are chosen.
+// RowsHaveTimes reports whether rows can be chosen by time without passing over one: every table has the column of the
+// timestamp, and every row a value there.
 func RowsHaveTimes(ctx context.Context, db wiring.Target) (bool, error) {
 	for _, table := range db.Admin.Tables {
 		rows, err := outboxtable.Open(ctx, db.DSN, db.Admin, table, outboxtable.Filter{})
 		if err != nil {
 			return false, err
 		}
-		timed := rows.Timed()
+		untimed, err := rows.Untimed(ctx)
+		timed := rows.Timed() && untimed == 0
 		rows.Close()
-		if !timed {
-			return false, nil
+		if err != nil || !timed {
+			return false, err
 		}
 	}
 	return true, nil

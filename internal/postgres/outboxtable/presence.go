@@ -14,6 +14,21 @@ import (
 // Timed reports whether the table has a column with the events' times.
 func (r *Rows) Timed() bool { return r.cfg.Columns.Timestamp != "" }
 
+// Untimed counts the rows without a time, which lie in no range of times. A table without times has none of them: no
+// range can be chosen there.
+func (r *Rows) Untimed(ctx context.Context) (n int64, err error) {
+	c, ok := r.info.Column(r.cfg.Columns.Timestamp)
+	if !ok || c.NotNull {
+		return 0, nil
+	}
+	err = r.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE %s IS NULL", r.table.SQL(),
+		identifier.Quote(c.Name))).Scan(&n)
+	if err != nil {
+		return 0, postgres.QueryFault("table "+r.table.String(), err)
+	}
+	return n, nil
+}
+
 // Oldest is the time of the oldest row; ok is false where no row has one.
 func (r *Rows) Oldest(ctx context.Context) (at time.Time, ok bool, err error) {
 	ts := identifier.Quote(r.cfg.Columns.Timestamp)

@@ -52,6 +52,15 @@ func (r *repair) reachesBack(ctx context.Context, from time.Time) error {
 				"of the gap were deleted")
 			return f
 		}
+		untimed, err := rows.Untimed(ctx)
+		if err != nil {
+			return err
+		}
+		if untimed > 0 {
+			f.Err = fmt.Errorf("%s no time (router.columns.timestamp), so it is not known whether they are of the gap",
+				human.Counted(untimed, "row has", "rows have"))
+			return f
+		}
 		oldest, some, err := rows.Oldest(ctx)
 		if err != nil {
 			return err

@@ -139,8 +139,8 @@ func (r *repair) readOn(ctx context.Context) error {
 
 // untimed reports whether rows of the tables have no time, so that nothing shows which of two events is newer.
 func (r *repair) untimed() bool {
-	for _, rows := range r.tables {
-		if !rows.Timed() {
+	for i, rows := range r.tables {
+		if !rows.Timed() || r.report.Tables[i].Untimed > 0 {
 			return true
 		}
 	}

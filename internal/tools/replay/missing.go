@@ -19,7 +19,11 @@ import (
 // survey notes the ids of all rows and the topics they lead to.
 func (r *repair) survey(ctx context.Context) error {
 	for i, t := range r.report.Tables {
-		err := r.each(ctx, i, func(outboxtable.Key) { t.Rows++; t.Unrouted++ }, func(found foundRow) error {
+		var err error
+		if t.Untimed, err = r.tables[i].Untimed(ctx); err != nil {
+			return err
+		}
+		err = r.each(ctx, i, func(outboxtable.Key) { t.Rows++; t.Unrouted++ }, func(found foundRow) error {
 			t.Rows++
 			if t.Rows%stepRecords == 0 {
 				r.o.Progress.Step(progress.Step{What: "reading table " + t.Table, Done: t.Rows, Unit: "rows"})

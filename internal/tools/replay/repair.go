@@ -54,6 +54,8 @@ type RepairReport struct {
 	Tables    []*Repaired
 	Published int64
 	Examples  []string // rows that could not be published, and why
+
+	ranged bool // only rows of a time range were looked at
 }
 
 // Repaired is the result of a repair for one table.
@@ -67,7 +69,9 @@ type Repaired struct {
 	// Superseded are rows that a compacted topic does not have, and that a newer event of their key replaces there.
 	Superseded int64 `json:"superseded"`
 	// SameID are rows whose id another row before them has. A record with the id accounts for all of them.
-	SameID    int64    `json:"same_id"`
+	SameID int64 `json:"same_id"`
+	// Untimed are rows without a time: with a time range they were not looked at.
+	Untimed   int64    `json:"without_time"`
 	Published int64    `json:"published_again"`
 	Examples  []string `json:"examples"` // ids
 }
@@ -76,6 +80,16 @@ type Repaired struct {
 func (r *RepairReport) Missing() (n int64) {
 	for _, t := range r.Tables {
 		n += t.Missing
+	}
+	return n
+}
+
+// PassedOver returns the number of rows that were not looked at, since no time range has them.
+func (r *RepairReport) PassedOver() (n int64) {
+	if r.ranged {
+		for _, t := range r.Tables {
+			n += t.Untimed
+		}
 	}
 	return n
 }
@@ -119,6 +133,7 @@ func newRepair(ctx context.Context, o *RepairOptions) (*repair, error) {
 		compacted: newCompacted(),
 	}
 	r.publisher = &publisher{Pace: o.Pace, run: o.Run, router: o.Router, began: time.Now(), topics: map[string]*Topic{}}
+	r.report.ranged = !o.Since.IsZero()
 	for _, name := range o.Topics {
 		r.leads[name] = true
 	}
