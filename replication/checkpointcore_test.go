@@ -227,22 +227,36 @@ func TestCheckpointReportsAFailoverOnce(t *testing.T) {
 	require.NoError(t, cp.judge(m, "h", older))
 }
 
-// What was kept raises number and positions, and a mark of another timeline bounds them.
+// What was kept raises number and positions, and a mark of another timeline bounds them, this process's own one too.
+//
+// Bug (standbys): An instance that had relayed before a failover, and came back after another one, took its own
+// published position along to the new timeline. Cost: exit 3 of both instances, since the server seemed to be put back.
 func TestCheckpointAdopts(t *testing.T) {
 	for name, test := range map[string]struct {
-		kept      Mark
+		own, kept Mark
 		stored    uint64
 		writes    int64
 		published lsn.LSN
 	}{
-		"nothing":              {Mark{}, 900, 5, 899},
-		"nothing, no position": {Mark{}, 0, 5, 400},
-		"of this timeline":     {Mark{Timeline: 3, Writes: 8, Published: 600}, 900, 8, 600},
-		"an older one of it":   {Mark{Timeline: 3, Writes: 4, Published: 300}, 900, 5, 400},
-		"of another":           {Mark{Timeline: 2, Writes: 8, Published: 300}, 900, 8, 300},
-		"of another, beyond":   {Mark{Timeline: 2, Writes: 8, Published: 1000}, 900, 8, 899},
+		"nothing":               {Mark{Timeline: 3}, Mark{}, 900, 5, 899},
+		"nothing, no position":  {Mark{Timeline: 3}, Mark{}, 0, 5, 400},
+		"nothing, none of ours": {Mark{Timeline: 2}, Mark{}, 300, 5, 299},
+		"of this timeline":      {Mark{Timeline: 3}, Mark{Timeline: 3, Writes: 8, Published: 600}, 900, 8, 600},
+		"an older one of it":    {Mark{Timeline: 3}, Mark{Timeline: 3, Writes: 4, Published: 300}, 900, 5, 400},
+		"of another":            {Mark{Timeline: 2}, Mark{Timeline: 2, Writes: 8, Published: 500}, 900, 8, 500},
+		"of another, beyond":    {Mark{Timeline: 3}, Mark{Timeline: 2, Writes: 8, Published: 1000}, 900, 8, 899},
+		"ours beyond":           {Mark{Timeline: 2}, Mark{Timeline: 3, Writes: 8, Published: 100}, 300, 8, 299},
+		"ours of another server": {
+			Mark{Timeline: 3, SystemID: "2"}, Mark{Timeline: 3, Writes: 8, Published: 100}, 300, 8, 299,
+		},
 	} {
 		cp, _ := stillCheckpoint()
+		for _, m := range []*Mark{&test.own, &test.kept} {
+			if *m != (Mark{}) && m.SystemID == "" {
+				m.SystemID = cp.id.SystemID
+			}
+		}
+		cp.last = test.own
 		cp.last.Writes, cp.last.Published = 5, 400
 		cp.stored.Store(test.stored)
 		cp.adopt(test.kept)

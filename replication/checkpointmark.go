@@ -177,18 +177,25 @@ func (cp *checkpoint) compare(ctx context.Context, kept postgres.Mark, holder st
 	return nil
 }
 
-// adopt goes on from the kept mark: the next number is higher, and published positions stay published.
+// adopt goes on from the kept mark and from this process's own last one: the next number is higher, and published
+// positions stay published.
 func (cp *checkpoint) adopt(kept postgres.Mark) {
 	cp.last.Writes = max(cp.last.Writes, kept.Writes)
 	position := max(1, lsn.LSN(cp.stored.Load()))
-	switch {
-	case kept == postgres.Mark{}:
-		cp.last.Published = max(cp.last.Published, position-1) // unknown, so all of it
-	case kept.Timeline == cp.id.Timeline:
-		cp.last.Published = max(cp.last.Published, kept.Published)
-	default: // positions beyond the branch are not this server's
-		cp.last.Published = min(kept.Published, position-1)
+	if kept == (postgres.Mark{}) {
+		kept = cp.last
+		kept.Published = max(kept.Published, position-1) // unknown, so all of it
 	}
+	cp.last.Published = max(cp.published(cp.last, position), cp.published(kept, position))
+}
+
+// published is the mark's published position on this server, whose checkpoint is at position. One of another timeline
+// may lie beyond the branch.
+func (cp *checkpoint) published(m postgres.Mark, position lsn.LSN) lsn.LSN {
+	if m.SystemID == cp.id.SystemID && m.Timeline == cp.id.Timeline {
+		return m.Published
+	}
+	return min(m.Published, position-1)
 }
 
 // raise brings the row of a standby that lagged, and a row without a number, to the last number that is known. An
