@@ -64,7 +64,8 @@ var (
 // runTest runs the test that has to fail.
 func (b bug) runTest(overlay string) (seed, promise string, err error) {
 	dir, name, _ := strings.Cut(b.test, " ")
-	out, err := exec.Command("go", "test", "-vet=off", "-overlay", overlay, "-run", "^"+name+"$", dir).CombinedOutput()
+	test := exec.Command("go", "test", "-vet=off", "-timeout", "2m", "-overlay", overlay, "-run", "^"+name+"$", dir)
+	out, err := test.CombinedOutput()
 	switch {
 	case strings.Contains(string(out), "--- FAIL: "+name) || stuck.Match(out):
 		return "-", "`" + name + "` in `" + strings.TrimPrefix(dir, "./") + "` fails", nil

@@ -143,7 +143,8 @@ var mutants = []mutant{
 	},
 	{
 		"do not ask whether the slot is still ours", "internal/relay/connector/fencing.go",
-		"		err = s.Holds(ctx)\n", "		err = nil\n", "", "",
+		"		err = s.Holds(ctx)\n", "		err = nil\n", "",
+		"./internal/relay/connector TestTenureNeedsTheSlotAfterBegin",
 	},
 	{
 		"confirm before the epoch is known to be ours", "replication/slotholder.go",
@@ -156,7 +157,8 @@ var mutants = []mutant{
 	},
 	{
 		"forget what was confirmed while the checkpoint was off", "replication/checkpoint.go",
-		"		judged.Position = max(judged.Position, known)", "		_ = known", "", "",
+		"		judged.Position = max(judged.Position, known)", "		_ = known", "",
+		"./replication TestCheckpointRightsTakenAndGiven",
 	},
 	{
 		"start at the slot after a crash of the server", "replication/checkpoint.go",
