@@ -24,7 +24,6 @@ const (
 	failoverEvery = 12
 	// How many answers in a row make an alert: a standby may be restarted, or catch up.
 	badAnswers, noAnswers = 2, 5
-	surveyLimit           = 30 * time.Second
 )
 
 // nextFailover is what a failover to each standby would do, as of the last survey.
@@ -75,8 +74,6 @@ func (s *walService) watchFailover(ctx context.Context) error {
 }
 
 func (s *walService) survey(ctx context.Context) ([]standbys.Forecast, error) {
-	ctx, cancel := context.WithTimeout(ctx, surveyLimit)
-	defer cancel()
 	dsn, err := wiring.DSN(s.Config)
 	if err != nil {
 		return nil, err

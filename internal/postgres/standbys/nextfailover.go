@@ -89,6 +89,9 @@ func (p *primary) judge(server string, s *successor) (f Forecast, isPrimary bool
 	if p.at > s.at {
 		f.WALLag = int64(p.at - s.at)
 	}
+	if s.slot.Exists && p.slot.ConfirmedFlush > s.slot.ConfirmedFlush {
+		f.SlotLag = int64(p.slot.ConfirmedFlush - s.slot.ConfirmedFlush)
+	}
 	switch {
 	case p.System != s.System:
 		f.Outcome, f.Sentence = Unfit, "It has the data of another system, and is not a standby of this primary."
@@ -113,9 +116,6 @@ func (p *primary) judge(server string, s *successor) (f Forecast, isPrimary bool
 // judgeSynced judges a copy that the server made. Settings explain a copy that does not move; they do not prove it,
 // since pg_sync_replication_slots() may move it as well.
 func (p *primary) judgeSynced(f *Forecast, s *successor) {
-	f.SlotLag = p.lagOf(s)
-	moves := s.Idle == nil || *s.Idle < stale.Seconds()
-	why, next := p.stuck(f.Server, s)
 	switch {
 	case s.slot.Invalidated():
 		f.Outcome = Loses
@@ -129,7 +129,8 @@ func (p *primary) judgeSynced(f *Forecast, s *successor) {
 		f.Next = fault.Do("The copy becomes ready when the slot on the primary has moved on: let the connector run. "+
 			"Where nothing is written, the command gives it something to pass: run it on the primary, as a superuser. "+
 			"The log of the standby has the positions.", "SELECT pg_log_standby_snapshot();")
-	case !moves:
+	case s.Idle != nil && *s.Idle >= stale.Seconds():
+		why, next := p.stuck(f.Server, s)
 		f.Outcome = Repeats
 		f.Sentence = fmt.Sprintf("Its copy of the slot was not synchronized for %s, and has a lag of %s: %s",
 			human.Duration(time.Duration(*s.Idle*float64(time.Second))), human.Bytes(f.SlotLag), why)
@@ -144,7 +145,6 @@ func (p *primary) judgeSynced(f *Forecast, s *successor) {
 // judgeOther judges a slot of the name that the server does not synchronize: a tool's copy, or the slot that a demoted
 // primary has kept.
 func (p *primary) judgeOther(f *Forecast, s *successor) {
-	f.SlotLag = p.lagOf(s)
 	drop := fault.Do(fmt.Sprintf("Drop that slot; a copy can be made then. Run this on %s.", f.Server),
 		fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", identifier.QuoteLiteral(s.slot.Name)))
 	f.Outcome, f.Next = Loses, drop
@@ -169,13 +169,6 @@ func (p *primary) judgeOther(f *Forecast, s *successor) {
 		f.Sentence = fmt.Sprintf("It has a copy of the slot that is not the server's own, with a lag of %s, and of %s "+
 			"of WAL.", human.Bytes(f.SlotLag), human.Bytes(f.WALLag))
 	}
-}
-
-func (p *primary) lagOf(s *successor) int64 {
-	if p.slot.ConfirmedFlush > s.slot.ConfirmedFlush {
-		return int64(p.slot.ConfirmedFlush - s.slot.ConfirmedFlush)
-	}
-	return 0
 }
 
 // whyNoCopy is why the standby has no slot of the name.

@@ -79,29 +79,25 @@ func unconfirmed(st relay.Account) alert.Finding {
 // Gaps is the finding about the open gaps of the stream, the first of which was found at since. It lasts until they are
 // settled, whatever the stream does meanwhile. Without a summary, there is none.
 func Gaps(summary string, since time.Time, next fault.Remedy) alert.Finding {
-	f := alert.Finding{Alert: EventsMayBeMissing}
-	if summary == "" {
-		return f
-	}
-	f.Level, f.Sentence = alert.Critical, summary
-	f.Cause = alert.Cause{
-		Code: EventsMayBeMissing, Sentence: f.Sentence, Since: &since, Next: next.Next, Commands: next.Commands,
-	}
-	return f
+	return lasting(EventsMayBeMissing, alert.Critical, summary, since, "", next)
 }
 
 // Failover is the finding about a failover to a server that would not go well, as it was first seen at since. Without a
 // summary, there is none.
 func Failover(summary string, since time.Time, server string, next fault.Remedy) alert.Finding {
-	f := alert.Finding{Alert: NextFailover}
+	return lasting(NextFailover, alert.Warn, summary, since, server, next)
+}
+
+// lasting is a finding that is its own cause.
+func lasting(name string, level alert.Level, summary string, since time.Time, object string,
+	next fault.Remedy,
+) alert.Finding {
+	f := alert.Finding{Alert: name}
 	if summary == "" {
 		return f
 	}
-	f.Level, f.Sentence = alert.Warn, summary
-	f.Cause = alert.Cause{
-		Code: NextFailover, Sentence: f.Sentence, Since: &since, Object: server, Next: next.Next,
-		Commands: next.Commands,
-	}
+	f.Level, f.Sentence = level, summary
+	f.Cause = alert.Cause{Code: name, Sentence: summary, Since: &since, Object: object}.With(next)
 	return f
 }
 
