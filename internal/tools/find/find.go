@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/letterbox"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
@@ -101,7 +101,7 @@ func (o *Options) letters(ctx context.Context, r *Report) error {
 		return nil
 	}
 	box, err := letterbox.Open(ctx, o.Cluster, o.Letters, o.Progress)
-	if errors.Is(err, reader.ErrNoTopic) {
+	if errors.Is(err, sink.ErrNoTopic) {
 		return nil
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
@@ -55,7 +56,7 @@ func (o *Options) search(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range [][]reader.Span{likely, rest} {
+	for _, part := range [][]sink.Span{likely, rest} {
 		if len(part) == 0 || o.ID != "" && len(r.Records) > 0 && !o.All {
 			continue
 		}
@@ -95,11 +96,11 @@ func (o *Options) topics(ctx context.Context, k *reader.Reader, r *Report) ([]st
 
 // spans are all that can be read of the topics. A topic that does not exist holds nothing; one that may not be read is
 // said.
-func (o *Options) spans(ctx context.Context, k *reader.Reader, r *Report) (all []reader.Span, err error) {
+func (o *Options) spans(ctx context.Context, k *reader.Reader, r *Report) (all []sink.Span, err error) {
 	for _, topic := range r.Kafka.Topics {
 		spans, err := k.Spans(ctx, topic)
 		switch {
-		case errors.Is(err, reader.ErrNoTopic):
+		case errors.Is(err, sink.ErrNoTopic):
 			r.NotLooked = append(r.NotLooked, "topic "+topic+": it does not exist")
 		case ctx.Err() != nil:
 			return nil, err
@@ -112,7 +113,7 @@ func (o *Options) spans(ctx context.Context, k *reader.Reader, r *Report) (all [
 			for _, key := range o.keys(r) {
 				want[kafka.PartitionOf(key, len(spans))] = true
 			}
-			spans = slices.DeleteFunc(spans, func(s reader.Span) bool { return !want[s.Partition] })
+			spans = slices.DeleteFunc(spans, func(s sink.Span) bool { return !want[s.Partition] })
 		}
 		if !o.Since.IsZero() {
 			r.Kafka.Since = o.Since
@@ -130,8 +131,8 @@ func (o *Options) spans(ctx context.Context, k *reader.Reader, r *Report) (all [
 // likely divides the spans into parts that very probably hold the record, and the rest. The row, or a version 7 uuid,
 // says since when to look; the row's key, in which partition.
 func (o *Options) likely(
-	ctx context.Context, k *reader.Reader, r *Report, spans []reader.Span,
-) (likely, rest []reader.Span, err error) {
+	ctx context.Context, k *reader.Reader, r *Report, spans []sink.Span,
+) (likely, rest []sink.Span, err error) {
 	since := born(o.ID)
 	if !since.IsZero() {
 		since = since.Add(-skew)
@@ -162,7 +163,7 @@ func (o *Options) likely(
 		if late.From < late.End {
 			likely = append(likely, late)
 		}
-		if early := (reader.Span{Topic: s.Topic, Partition: s.Partition, From: s.From, End: late.From}); early.From <
+		if early := (sink.Span{Topic: s.Topic, Partition: s.Partition, From: s.From, End: late.From}); early.From <
 			early.End {
 			rest = append(rest, early)
 		}
@@ -171,9 +172,9 @@ func (o *Options) likely(
 }
 
 // searchSpans searches spans side by side, and ends once the event was found unless all of its records are wanted.
-func (o *Options) searchSpans(ctx context.Context, r *Report, spans []reader.Span) error {
+func (o *Options) searchSpans(ctx context.Context, r *Report, spans []sink.Span) error {
 	g, gctx := errgroup.WithContext(ctx)
-	queue := make(chan reader.Span, len(spans))
+	queue := make(chan sink.Span, len(spans))
 	for _, s := range spans {
 		queue <- s
 	}
@@ -211,7 +212,7 @@ type worker struct {
 	own   int64 // offset of the first record found in the span, -1 before
 }
 
-func (w *worker) search(ctx context.Context, k *reader.Reader, s reader.Span) error {
+func (w *worker) search(ctx context.Context, k *reader.Reader, s sink.Span) error {
 	w.own = -1
 	needles := w.keys(w.r)
 	if w.ID != "" {
@@ -231,7 +232,7 @@ func (w *worker) search(ctx context.Context, k *reader.Reader, s reader.Span) er
 // errEnough ends a search early.
 var errEnough = errors.New("enough")
 
-func (w *worker) searchFor(ctx context.Context, k *reader.Reader, s reader.Span, needle []byte) error {
+func (w *worker) searchFor(ctx context.Context, k *reader.Reader, s sink.Span, needle []byte) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	at := s.From
@@ -256,14 +257,14 @@ func (w *worker) searchFor(ctx context.Context, k *reader.Reader, s reader.Span,
 	return nil
 }
 
-func (w *worker) fits(m *reader.Message, needle []byte) bool {
+func (w *worker) fits(m *sink.Message, needle []byte) bool {
 	if w.Key != "" {
 		return bytes.Equal(m.Key, needle)
 	}
 	return w.eventID(m.Headers) == string(needle)
 }
 
-func (o *Options) record(m *reader.Message) Record {
+func (o *Options) record(m *sink.Message) Record {
 	rec := Record{
 		Topic: m.Topic, Partition: m.Partition, Offset: m.Offset, Timestamp: time.UnixMilli(m.Timestamp).UTC(),
 		EventID: o.eventID(m.Headers),
@@ -277,7 +278,7 @@ func (o *Options) record(m *reader.Message) Record {
 	return rec
 }
 
-func (w *worker) addRecord(m *reader.Message) {
+func (w *worker) addRecord(m *sink.Message) {
 	rec := w.record(m)
 	if w.own < 0 {
 		w.own = m.Offset

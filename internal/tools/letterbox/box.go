@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
@@ -122,7 +123,7 @@ func (b *Box) Letter(ctx context.Context, e *deadletter.Entry) (*deadletter.Lett
 	if b.file != nil {
 		return b.file.letter(b.file.places[e])
 	}
-	span := reader.Span{Topic: b.Topic, Partition: e.Partition, From: e.Offset, End: e.Offset + 1}
+	span := sink.Span{Topic: b.Topic, Partition: e.Partition, From: e.Offset, End: e.Offset + 1}
 	for m, err := range b.reader.Messages(ctx, span) {
 		if err != nil {
 			return nil, err
@@ -135,7 +136,7 @@ func (b *Box) Letter(ctx context.Context, e *deadletter.Entry) (*deadletter.Lett
 // Complete reads the cut parts of a consumer's letter from its source record.
 func (b *Box) Complete(ctx context.Context, l *deadletter.Letter) error {
 	at := l.Source
-	span := reader.Span{Topic: at.Topic, Partition: at.Partition, From: at.Offset, End: at.Offset + 1}
+	span := sink.Span{Topic: at.Topic, Partition: at.Partition, From: at.Offset, End: at.Offset + 1}
 	for m, err := range b.reader.Messages(ctx, span) {
 		if err != nil {
 			return fmt.Errorf("the letter holds no %s, and the record at %s cannot be read: %w; use --from-table",
@@ -152,7 +153,7 @@ func (b *Box) Complete(ctx context.Context, l *deadletter.Letter) error {
 		strings.Join(l.Cut, ", "), l.Position)
 }
 
-func recordOf(m *reader.Message) *deadletter.Record {
+func recordOf(m *sink.Message) *deadletter.Record {
 	return &deadletter.Record{
 		Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value,
 		Headers: m.Headers,

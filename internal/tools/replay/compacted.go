@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/hashjoin"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -18,7 +19,7 @@ type compacted struct {
 	// its row. A topic that notes the time of the append shows a later one: then an event counts as accounted for
 	// rather than be published over a newer one.
 	newest map[hashjoin.ID]int64
-	ends   map[reader.Span]int64  // by topic and partition: how far the topic was read
+	ends   map[sink.Span]int64    // by topic and partition: how far the topic was read
 	chosen map[hashjoin.ID]choice // by topic and key, the newest event that is not there
 }
 
@@ -31,7 +32,7 @@ type choice struct {
 
 func newCompacted() compacted {
 	return compacted{
-		topics: map[string]bool{}, newest: map[hashjoin.ID]int64{}, ends: map[reader.Span]int64{},
+		topics: map[string]bool{}, newest: map[hashjoin.ID]int64{}, ends: map[sink.Span]int64{},
 		chosen: map[hashjoin.ID]choice{},
 	}
 }
@@ -42,7 +43,7 @@ func slotOf(topic string, key []byte) hashjoin.ID {
 }
 
 // saw takes a record of a topic.
-func (c *compacted) saw(m *reader.Message) {
+func (c *compacted) saw(m *sink.Message) {
 	if !c.topics[m.Topic] {
 		return
 	}
@@ -50,7 +51,7 @@ func (c *compacted) saw(m *reader.Message) {
 	if before, ok := c.newest[at]; !ok || m.Timestamp > before {
 		c.newest[at] = m.Timestamp
 	}
-	c.ends[reader.Span{Topic: m.Topic, Partition: m.Partition}] = m.Offset + 1
+	c.ends[sink.Span{Topic: m.Topic, Partition: m.Partition}] = m.Offset + 1
 }
 
 // superseded reports whether a compacted topic has a record of the key that is not older.
@@ -118,14 +119,14 @@ func (r *repair) readOn(ctx context.Context) error {
 	}
 	for topic := range r.compacted.topics {
 		spans, err := r.tail.Spans(ctx, topic)
-		if errors.Is(err, reader.ErrNoTopic) {
+		if errors.Is(err, sink.ErrNoTopic) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
 		for _, span := range spans {
-			span.From = max(span.From, r.compacted.ends[reader.Span{Topic: topic, Partition: span.Partition}])
+			span.From = max(span.From, r.compacted.ends[sink.Span{Topic: topic, Partition: span.Partition}])
 			for m, err := range r.tail.Messages(ctx, span) {
 				if err != nil {
 					return err

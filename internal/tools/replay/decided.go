@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/letterbox"
 )
 
@@ -29,7 +29,7 @@ func (r *repair) readDecided(ctx context.Context) (decided, error) {
 		return out, nil
 	}
 	box, err := letterbox.Open(ctx, r.o.Kafka.Cluster, r.o.Letters, r.o.Progress)
-	if errors.Is(err, reader.ErrNoTopic) {
+	if errors.Is(err, sink.ErrNoTopic) {
 		return out, nil // nothing was dead-lettered
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
@@ -136,10 +137,10 @@ func (s *search) read(ctx context.Context) error {
 	}
 	defer consumer.Close()
 	defer s.o.Progress.Wait(progress.Reading(consumer))()
-	var all []reader.Span
+	var all []sink.Span
 	for _, topic := range s.o.Topics {
 		spans, err := consumer.Spans(ctx, topic)
-		if errors.Is(err, reader.ErrNoTopic) {
+		if errors.Is(err, sink.ErrNoTopic) {
 			continue
 		}
 		if err != nil {
@@ -165,7 +166,7 @@ func (s *search) read(ctx context.Context) error {
 const stepRecords = 1024
 
 // offsetsIn counts the offsets of spans. There may be fewer records: of compacted topics and of transactions.
-func offsetsIn(spans []reader.Span) (n int64) {
+func offsetsIn(spans []sink.Span) (n int64) {
 	for _, s := range spans {
 		n += s.End - s.From
 	}
@@ -173,7 +174,7 @@ func offsetsIn(spans []reader.Span) (n int64) {
 }
 
 // noteRecord notes a record to be looked up. A record's time has no more than milliseconds.
-func (s *search) noteRecord(ctx context.Context, m *reader.Message) error {
+func (s *search) noteRecord(ctx context.Context, m *sink.Message) error {
 	s.report.Records++
 	if s.report.Records%stepRecords == 0 {
 		s.o.Progress.Step(progress.Step{
@@ -213,7 +214,7 @@ func (s *search) noteRecord(ctx context.Context, m *reader.Message) error {
 }
 
 // rowTime is the row's time; ok is false if the record has only the broker's time.
-func rowTime(m *reader.Message) (at time.Time, ok bool) {
+func rowTime(m *sink.Message) (at time.Time, ok bool) {
 	if text, ok := m.Header(router.HeaderOriginalTimestamp); ok {
 		if ms, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 			return time.UnixMilli(ms).UTC(), true

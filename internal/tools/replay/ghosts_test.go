@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -33,7 +33,7 @@ func TestOnlyEventsOfRowsThatAreKeptAreJudged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := search{o: &GhostOptions{Since: test.since}, seen: map[string]*Ghost{}}
 			s.report.From = from
-			require.NoError(t, s.noteRecord(t.Context(), &reader.Message{
+			require.NoError(t, s.noteRecord(t.Context(), &sink.Message{
 				Topic: "t", Timestamp: test.at.UnixMilli(), AppendTime: test.append,
 				Headers: []router.Header{{Key: "id", Value: []byte("e-1")}},
 			}))

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/hashjoin"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
@@ -123,7 +124,7 @@ func (r *repair) readTopics(ctx context.Context) (doubts []error, err error) {
 	defer r.o.Progress.Wait(progress.Reading(consumer))()
 	for topic := range r.leads {
 		spans, err := consumer.Spans(ctx, topic)
-		if errors.Is(err, reader.ErrNoTopic) {
+		if errors.Is(err, sink.ErrNoTopic) {
 			continue // it holds none
 		}
 		if err != nil {
@@ -175,7 +176,7 @@ func inDoubt(topic string, compacted bool) error {
 }
 
 // readSpan notes the ids of a partition's events.
-func (r *repair) readSpan(ctx context.Context, consumer *reader.Reader, span reader.Span) (doubt, err error) {
+func (r *repair) readSpan(ctx context.Context, consumer *reader.Reader, span sink.Span) (doubt, err error) {
 	object, first := fmt.Sprintf("topic %q partition %d", span.Topic, span.Partition), true
 	since := r.tables[0].Since()
 	for m, err := range consumer.Messages(ctx, span) {

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
@@ -25,7 +26,7 @@ import (
 // span is how far a partition of a topic is read. High is the last position that was taken: records that a relay
 // repeats after a crash do not lie after it.
 type span struct {
-	reader.Span
+	sink.Span
 	High offsets.Position `json:"high"`
 }
 
@@ -122,7 +123,7 @@ func (p *positions) resolveSpans(ctx context.Context) (err error) {
 	for _, topic := range topics {
 		spans, err := p.reader.Spans(ctx, topic)
 		if err != nil {
-			if errors.Is(err, reader.ErrNoTopic) && len(p.o.FromTopics) == 0 {
+			if errors.Is(err, sink.ErrNoTopic) && len(p.o.FromTopics) == 0 {
 				continue
 			}
 			return err
@@ -147,7 +148,7 @@ func (p *positions) resolveSpans(ctx context.Context) (err error) {
 }
 
 // refuseGone finds a window whose beginning retention has removed.
-func (p *positions) refuseGone(ctx context.Context, span reader.Span) error {
+func (p *positions) refuseGone(ctx context.Context, span sink.Span) error {
 	if span.From == 0 {
 		return nil
 	}
@@ -176,7 +177,7 @@ func (p *positions) refuseGone(ctx context.Context, span reader.Span) error {
 }
 
 // placeOf is the record's position. Records of replay have one before all windows, records of repair one in the log.
-func placeOf(m *reader.Message) (offsets.Position, bool) {
+func placeOf(m *sink.Message) (offsets.Position, bool) {
 	text, _ := m.Header("position")
 	at, err := offsets.ParsePosition(string(text))
 	return at, err == nil
@@ -228,7 +229,7 @@ func (p *positions) read(ctx context.Context, i int) error {
 }
 
 // id is the row's, as a text that a cast to the column's type takes.
-func (p *positions) id(m *reader.Message) (string, bool) {
+func (p *positions) id(m *sink.Message) (string, bool) {
 	id, ok := m.Header("id")
 	if !ok {
 		id, ok = m.Header("ce_id")

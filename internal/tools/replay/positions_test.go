@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -28,7 +29,7 @@ func TestWindowLeavesReplayedRecordsOut(t *testing.T) {
 			"0000000000000000-00000000": false, "0000000000000000-00000009": false, "0000000000000001-00000000": true,
 			"0000000000000008-00000007": true, "0000000000000009-00000000": false,
 		} {
-			at, ok := placeOf(&reader.Message{Headers: []router.Header{{Key: "position", Value: []byte(text)}}})
+			at, ok := placeOf(&sink.Message{Headers: []router.Header{{Key: "position", Value: []byte(text)}}})
 			require.True(t, ok)
 			require.Equal(t, want, w.has(at), "%s in %s", text, from)
 		}

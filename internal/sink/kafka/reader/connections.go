@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/metadata"
@@ -55,7 +57,7 @@ func (r *Reader) lookUp(ctx context.Context, topic string) error {
 }
 
 // leader returns a connection to the partition's leader.
-func (r *Reader) leader(ctx context.Context, s Span) (*wire.Conn, error) {
+func (r *Reader) leader(ctx context.Context, s sink.Span) (*wire.Conn, error) {
 	if r.leaders[s.Topic] == nil {
 		if err := r.lookUp(ctx, s.Topic); err != nil {
 			return nil, err

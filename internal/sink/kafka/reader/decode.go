@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -25,7 +27,7 @@ const (
 // from the first offset of one on, whatever its producer wrote transactionally is aborted, until the marker that says
 // so.
 func (f *fetchBuffer) scan(
-	a *fetchAnswer, s Span, at int64, give func(*Message) bool,
+	a *fetchAnswer, s sink.Span, at int64, give func(*sink.Message) bool,
 ) (next int64, more bool, err error) {
 	next = at
 	aborted, listed := map[int64]bool{}, a.aborted
@@ -110,7 +112,7 @@ func batchAt(b []byte) (h batchHeader, size int, err error) {
 
 // records gives the batch's records within [from, s.End).
 func (f *fetchBuffer) records(
-	h batchHeader, body []byte, s Span, from int64, give func(*Message) bool,
+	h batchHeader, body []byte, s sink.Span, from int64, give func(*sink.Message) bool,
 ) (more bool, err error) {
 	if body, err = f.plain.expand(int8(h.attributes&codecBits), body); err != nil {
 		return true, fmt.Errorf("batch at offset %d: %w", h.base, err)
@@ -137,7 +139,7 @@ func (f *fetchBuffer) records(
 }
 
 // record decodes one record into m; see record.go for the layout.
-func (f *fetchBuffer) record(c *wire.Cursor, h batchHeader, m *Message) {
+func (f *fetchBuffer) record(c *wire.Cursor, h batchHeader, m *sink.Message) {
 	r := wire.NewCursor(c.Bytes(int(c.Varint())))
 	r.Bytes(1) // attributes
 	m.Timestamp = h.first + r.Varint()

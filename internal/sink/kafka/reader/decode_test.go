@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+
 	"github.com/segmentio/kafka-go/compress"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -52,8 +54,8 @@ func sum(b []byte) {
 
 func scanned(b []byte) (n int, next int64, err error) {
 	var f fetchBuffer
-	next, _, err = f.scan(&fetchAnswer{records: b}, Span{Topic: "t", End: 1 << 40}, 0,
-		func(*Message) bool { n++; return true })
+	next, _, err = f.scan(&fetchAnswer{records: b}, sink.Span{Topic: "t", End: 1 << 40}, 0,
+		func(*sink.Message) bool { n++; return true })
 	return n, next, err
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
@@ -38,13 +40,13 @@ type fetchBuffer struct {
 	needle []byte // only records of batches that hold these bytes are given; nil: all. See Search
 	frame  []byte
 	plain  expander
-	msg    Message
+	msg    sink.Message
 	names  map[string]string // header names
 }
 
 // fetchOnce reads the records that one answer holds of the span from at on, and returns where to go on and whether to.
 func (r *Reader) fetchOnce(
-	ctx context.Context, s Span, at int64, give func(*Message) bool,
+	ctx context.Context, s sink.Span, at int64, give func(*sink.Message) bool,
 ) (next int64, more bool, err error) {
 	w, err := r.leader(ctx, s)
 	if err != nil {
@@ -77,7 +79,9 @@ func (r *Reader) fetchOnce(
 }
 
 // askFetch sends the request. The answer's records are valid until the next one.
-func (r *Reader) askFetch(ctx context.Context, w *wire.Conn, version int16, s Span, at int64) (*fetchAnswer, error) {
+func (r *Reader) askFetch(
+	ctx context.Context, w *wire.Conn, version int16, s sink.Span, at int64,
+) (*fetchAnswer, error) {
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()
 	size := int32(fetchBytes)

@@ -2,7 +2,6 @@ package reader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -11,61 +10,19 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// ErrNoTopic is the cause where a topic to read does not exist.
-var ErrNoTopic = errors.New("the topic does not exist")
-
 // Reader reads ranges of topics as a consumer with isolation.level=read_committed sees them: no control records,
-// nothing of aborted transactions (kafka-go's own reader returns both). It joins no group and commits nothing. A
-// Reader is for one goroutine, but for Waits, and has none of its own. Close it.
+// nothing of aborted transactions (kafka-go's own reader returns both). It joins no group and commits nothing. It
+// implements sink.Reader and has no goroutine.
 type Reader struct {
 	cluster wire.Cluster
 	wires   map[string]*wire.Conn // by address
 	leaders map[string][]string
 	fetch   fetchBuffer
-	wait    atomic.Pointer[Wait]
-}
-
-// Span is the range [From, End) of offsets of a partition. Raise From to go on where one stopped.
-type Span struct {
-	Topic     string
-	Partition int32
-	From, End int64
-}
-
-// Message is a record as it is read. It is valid until the next step of the iteration; Clone keeps it.
-type Message struct {
-	Topic      string
-	Partition  int32
-	Offset     int64
-	Timestamp  int64  // milliseconds since the Unix epoch
-	AppendTime bool   // it is when the broker appended the record
-	Key, Value []byte // nil: null
-	Headers    []router.Header
-}
-
-// Clone returns a copy that stays valid.
-func (m *Message) Clone() *Message {
-	c := *m
-	c.Key, c.Value = slices.Clone(m.Key), slices.Clone(m.Value)
-	c.Headers = slices.Clone(m.Headers)
-	for i := range c.Headers {
-		c.Headers[i].Value = slices.Clone(c.Headers[i].Value)
-	}
-	return &c
-}
-
-// Header returns the value of the first header of the name.
-func (m *Message) Header(key string) ([]byte, bool) {
-	for i := range m.Headers {
-		if m.Headers[i].Key == key {
-			return m.Headers[i].Value, true
-		}
-	}
-	return nil, false
+	wait    atomic.Pointer[sink.Wait]
 }
 
 // New returns a reader. It connects when it is used.
@@ -106,16 +63,16 @@ func (r *Reader) Topics(ctx context.Context) ([]string, error) {
 
 // Spans returns the offsets that can be read of the topics right now, by topic and partition: from the start of the log
 // to the last stable offset, after which transactions are still open.
-func (r *Reader) Spans(ctx context.Context, topics ...string) ([]Span, error) {
-	var spans []Span
+func (r *Reader) Spans(ctx context.Context, topics ...string) ([]sink.Span, error) {
+	var spans []sink.Span
 	for _, topic := range slices.Compact(slices.Sorted(slices.Values(topics))) {
 		err := r.retry(ctx, "topic "+topic, func() error {
 			if err := r.lookUp(ctx, topic); err != nil {
 				return err
 			}
-			var of []Span
+			var of []sink.Span
 			for i := range r.leaders[topic] {
-				s := Span{Topic: topic, Partition: int32(i)}
+				s := sink.Span{Topic: topic, Partition: int32(i)}
 				var err error
 				if s.From, err = r.offset(ctx, s, earliest); err == nil {
 					s.End, err = r.offset(ctx, s, latest)
@@ -137,17 +94,17 @@ func (r *Reader) Spans(ctx context.Context, topics ...string) ([]Span, error) {
 
 // Messages iterates over the span, in order. After an error the iteration ends. Records that retention deletes
 // meanwhile are an error, too.
-func (r *Reader) Messages(ctx context.Context, s Span) iter.Seq2[*Message, error] {
+func (r *Reader) Messages(ctx context.Context, s sink.Span) iter.Seq2[*sink.Message, error] {
 	return r.read(ctx, s, func(int64) {})
 }
 
 // read iterates over the span, and calls progress with the next offset after each answer.
-func (r *Reader) read(ctx context.Context, s Span, progress func(next int64)) iter.Seq2[*Message, error] {
-	return func(yield func(*Message, error) bool) {
+func (r *Reader) read(ctx context.Context, s sink.Span, progress func(next int64)) iter.Seq2[*sink.Message, error] {
+	return func(yield func(*sink.Message, error) bool) {
 		at, stopped := s.From, false
 		for at < s.End && !stopped {
 			err := r.retry(ctx, fmt.Sprintf("topic %s, partition %d", s.Topic, s.Partition), func() error {
-				next, more, err := r.fetchOnce(ctx, s, at, func(m *Message) bool { return yield(m, nil) })
+				next, more, err := r.fetchOnce(ctx, s, at, func(m *sink.Message) bool { return yield(m, nil) })
 				at, stopped = next, !more
 				return err
 			})
@@ -169,7 +126,7 @@ const (
 // readCommitted is the isolation level in requests.
 const readCommitted = 1
 
-func (r *Reader) offset(ctx context.Context, s Span, timestamp int64) (int64, error) {
+func (r *Reader) offset(ctx context.Context, s sink.Span, timestamp int64) (int64, error) {
 	w, err := r.leader(ctx, s)
 	if err != nil {
 		return 0, err

@@ -64,11 +64,11 @@ func newReader(t *testing.T, brokers []string, change ...func(*wire.Cluster)) *R
 }
 
 // all reads whatever there is of the topics.
-func (r *Reader) all(t *testing.T, topics ...string) []*Message {
+func (r *Reader) all(t *testing.T, topics ...string) []*sink.Message {
 	t.Helper()
 	spans, err := r.Spans(t.Context(), topics...)
 	require.NoError(t, err)
-	var out []*Message
+	var out []*sink.Message
 	for _, s := range spans {
 		for m, err := range r.Messages(t.Context(), s) {
 			require.NoError(t, err)
@@ -78,7 +78,7 @@ func (r *Reader) all(t *testing.T, topics ...string) []*Message {
 	return out
 }
 
-func values(messages []*Message) []string {
+func values(messages []*sink.Message) []string {
 	var out []string
 	for _, m := range messages {
 		out = append(out, string(m.Value))
@@ -126,7 +126,7 @@ func TestReadEveryCodec(t *testing.T) {
 			got := r.all(t, "t")
 			require.Len(t, got, 4)
 			m := got[0]
-			require.Equal(t, Message{
+			require.Equal(t, sink.Message{
 				Topic: "t", Partition: 1, Offset: 0, Timestamp: at.UnixMilli(), Key: []byte("k"),
 				Value: big, Headers: m.Headers,
 			}, *m)
@@ -162,7 +162,7 @@ func TestReadRange(t *testing.T) {
 	require.NoError(t, cl.ProduceSync(t.Context(), batch...).FirstErr())
 	r := newReader(t, c.ListenAddrs())
 	read := func(from, end int64, stopAt string) (out []string) {
-		for m, err := range r.Messages(t.Context(), Span{Topic: "t", From: from, End: end}) {
+		for m, err := range r.Messages(t.Context(), sink.Span{Topic: "t", From: from, End: end}) {
 			require.NoError(t, err)
 			if out = append(out, string(m.Value)); stopAt == string(m.Value) {
 				break
@@ -176,7 +176,7 @@ func TestReadRange(t *testing.T) {
 	require.Empty(t, read(5, 5, ""))
 	spans, err := r.Spans(t.Context(), "t", "t")
 	require.NoError(t, err)
-	require.Equal(t, []Span{{Topic: "t", From: 0, End: 10}}, spans)
+	require.Equal(t, []sink.Span{{Topic: "t", From: 0, End: 10}}, spans)
 	topics, err := r.Topics(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"t"}, topics)
@@ -223,7 +223,7 @@ func checkAborting(t *testing.T, brokers []string) {
 	require.Equal(t, want, values(r.all(t, "t")))
 	// From the middle of an aborted transaction on the broker lists it all the same.
 	var tail []string
-	for m, err := range r.Messages(t.Context(), Span{Topic: "t", From: 1, End: 6}) {
+	for m, err := range r.Messages(t.Context(), sink.Span{Topic: "t", From: 1, End: 6}) {
 		require.NoError(t, err)
 		tail = append(tail, string(m.Value))
 	}
@@ -241,7 +241,7 @@ func TestReadCommitted(t *testing.T) {
 func TestReadMissingTopic(t *testing.T) {
 	r := newReader(t, cluster(t).ListenAddrs())
 	_, err := r.Spans(t.Context(), "nowhere")
-	require.ErrorIs(t, err, ErrNoTopic)
+	require.ErrorIs(t, err, sink.ErrNoTopic)
 	require.Equal(t, fault.Operator, fault.KindOf(err))
 	require.Contains(t, err.Error(), "topic nowhere")
 }
@@ -258,7 +258,7 @@ func TestReadFollowsTheLeader(t *testing.T) {
 	leader := c.PartitionInfos("t")[0].Leader
 	require.NoError(t, c.MoveTopicPartition("t", 0, (leader+1)%3))
 	got := []string{}
-	for m, err := range r.Messages(t.Context(), Span{Topic: "t", From: 0, End: 5}) { // by the old leader's address
+	for m, err := range r.Messages(t.Context(), sink.Span{Topic: "t", From: 0, End: 5}) { // by the old leader's address
 		require.NoError(t, err)
 		got = append(got, string(m.Value))
 	}
@@ -288,7 +288,7 @@ func TestReadDeletedRecords(t *testing.T) {
 	require.NoError(t, kerr.ErrorForCode(res.Topics[0].Partitions[0].ErrorCode))
 	r := newReader(t, c.ListenAddrs())
 	require.Equal(t, []string{"3", "4"}, values(r.all(t, "t")))
-	for _, err = range r.Messages(t.Context(), Span{Topic: "t", From: 0, End: 5}) {
+	for _, err = range r.Messages(t.Context(), sink.Span{Topic: "t", From: 0, End: 5}) {
 		require.ErrorContains(t, err, "no longer in the log, which starts at 3")
 	}
 	require.Equal(t, fault.Operator, fault.KindOf(err))
@@ -310,7 +310,7 @@ func TestReadEndsWithItsContext(t *testing.T) {
 	go func() { <-asked; cancel() }()
 	r := newReader(t, c.ListenAddrs())
 	var err error
-	for _, e := range r.Messages(ctx, Span{Topic: "t", End: 1}) {
+	for _, e := range r.Messages(ctx, sink.Span{Topic: "t", End: 1}) {
 		err = e
 	}
 	require.ErrorIs(t, err, context.Canceled)

@@ -10,15 +10,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
-// Wait is an event that a Reader waits for.
-type Wait struct {
-	Object string
-	Err    error // of the last attempt; nil during the first attempt
-	Since  time.Time
-}
-
 // Waits returns the wait of the Reader, nil for none. Any goroutine may ask.
-func (r *Reader) Waits() *Wait { return r.wait.Load() }
+func (r *Reader) Waits() *sink.Wait { return r.wait.Load() }
 
 // The pauses between attempts double from firstPause to longestPause.
 const (
@@ -30,7 +23,7 @@ const (
 // error is one for a person.
 func (r *Reader) retry(ctx context.Context, object string, f func() error) error {
 	began := time.Now()
-	r.wait.Store(&Wait{Object: object, Since: began})
+	r.wait.Store(&sink.Wait{Object: object, Since: began})
 	defer r.wait.Store(nil)
 	until := began.Add(r.cluster.RequestTimeout)
 	for delay := firstPause; ; delay = min(2*delay, longestPause) {
@@ -47,11 +40,11 @@ func (r *Reader) retry(ctx context.Context, object string, f func() error) error
 			}
 			var code *wire.CodeError
 			if errors.As(err, &code) && code.Code == wire.UnknownTopic {
-				err = ErrNoTopic
+				err = sink.ErrNoTopic
 			}
 			return &fault.Error{Kind: kind, Object: object, Err: err, Next: next.Next, Commands: next.Commands}
 		}
-		r.wait.Store(&Wait{Object: object, Err: err, Since: began})
+		r.wait.Store(&sink.Wait{Object: object, Err: err, Since: began})
 		r.leaders = map[string][]string{}
 		if !wire.SleepUntil(ctx, time.Now().Add(delay)) {
 			return context.Cause(ctx)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/compare"
@@ -134,12 +135,12 @@ func pairTopics(names []string, left, right string) [][2]string {
 
 // read takes the ends of all partitions first, so that both sides are looked at as of about the same moment.
 func (v *verifier) read(ctx context.Context, c *compare.Comparison) error {
-	var spans [2][][]reader.Span
+	var spans [2][][]sink.Span
 	var total, done int64
 	for side := range spans {
 		for _, pair := range v.pairs {
 			of, err := v.reader.Spans(ctx, pair[side])
-			if errors.Is(err, reader.ErrNoTopic) {
+			if errors.Is(err, sink.ErrNoTopic) {
 				v.missing = append(v.missing, pair[side])
 			} else if err != nil {
 				return err
@@ -170,7 +171,7 @@ func (v *verifier) read(ctx context.Context, c *compare.Comparison) error {
 	return nil
 }
 
-func recordOf(topic int, m *reader.Message) *compare.Record {
+func recordOf(topic int, m *sink.Message) *compare.Record {
 	return &compare.Record{
 		Topic: topic, Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value,
 		Headers: m.Headers,
@@ -208,12 +209,12 @@ func (v *verifier) report(ctx context.Context, r *compare.Result) (*Report, erro
 	}
 	for _, d := range r.Examples {
 		e := Example{Kind: d.Kind}
-		var seen []*reader.Message
+		var seen []*sink.Message
 		for _, p := range d.Places {
 			topic := v.pairs[p.Topic][p.Side]
 			e.Places = append(e.Places, fmt.Sprintf("%s partition %d offset %d", topic, p.Partition, p.Offset))
 			for m, err := range v.reader.Messages(
-				ctx, reader.Span{Topic: topic, Partition: p.Partition, From: p.Offset, End: p.Offset + 1},
+				ctx, sink.Span{Topic: topic, Partition: p.Partition, From: p.Offset, End: p.Offset + 1},
 			) {
 				if err != nil {
 					return nil, err
@@ -234,7 +235,7 @@ func (v *verifier) report(ctx context.Context, r *compare.Result) (*Report, erro
 }
 
 // differs describes a difference by sizes and names: payloads and keys are not printed.
-func differs(kind compare.Kind, l, r *reader.Message) string {
+func differs(kind compare.Kind, l, r *sink.Message) string {
 	size := func(b []byte) string {
 		if b == nil {
 			return "null"
@@ -252,7 +253,7 @@ func differs(kind compare.Kind, l, r *reader.Message) string {
 	return ""
 }
 
-func headerNames(m *reader.Message) string {
+func headerNames(m *sink.Message) string {
 	var names []string
 	for _, h := range m.Headers {
 		names = append(names, h.Key)
