@@ -28,7 +28,7 @@ func (a *app) deadLetterCommand() *cobra.Command {
 		Short: "List, show, retry, dismiss and export the dead letters of the relay and of consumers",
 		Long: `dead-letter works on router.dead_letter_topic, where router.on_bad_row: dead_letter and router.bad_rows
 put rows that could not be published, or with --in on a topic where a consumer put events that it could not handle. It
-needs Kafka only; retry needs Postgres, too, for letters that are pointers. The connector and the consumers may run
+needs the broker only; retry needs Postgres, too, for letters that are pointers. The connector and the consumers may run
 meanwhile.`,
 		Example: `  cdc-outbox dead-letter list --open
   cdc-outbox dead-letter list --in order.events.DLT --open --group billing --older-than 1h
@@ -64,14 +64,14 @@ func fileFlag(cmd *cobra.Command, file *string) {
 
 // openLetters reads the letters of the topic, or of the file if one is named.
 func (a *app) openLetters(ctx context.Context, c *config.Loaded, in, file string) (*letterbox.Box, error) {
-	producer, err := wiring.Kafka(c)
+	broker, err := wiring.Reader(c)
 	if err != nil {
 		return nil, err
 	}
 	if file != "" {
-		return letterbox.OpenFile(ctx, producer.Cluster, in, file, false, a.progress())
+		return letterbox.OpenFile(ctx, broker, in, file, false, a.progress())
 	}
-	return letterbox.Open(ctx, producer.Cluster, cmp.Or(in, c.Router.DeadLetterTopic), a.progress())
+	return letterbox.Open(ctx, broker, cmp.Or(in, c.Router.DeadLetterTopic), a.progress())
 }
 
 // checkReasons: a mistyped reason chooses nothing, which looks as if there were nothing to do.

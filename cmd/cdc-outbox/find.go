@@ -25,10 +25,10 @@ func (a *app) findCommand() *cobra.Command {
 	var o findFlags
 	cmd := &cobra.Command{
 		Use:   "find EVENT_ID",
-		Short: "Say where an event is: in the table, in Kafka, dead-lettered, or nowhere",
-		Long: `find answers "did my event go out?". It looks for the row in the outbox tables, for its record in Kafka,
-and among the dead letters, and compares the slot with both. With --key it lists the last 20 records of a key and the
-rows with this aggregate id.
+		Short: "Say where an event is: in the table, in the broker, dead-lettered, or nowhere",
+		Long: `find answers "did my event go out?". It looks for the row in the outbox tables, for its record in Kafka
+or NATS JetStream, and among the dead letters, and compares the slot with both. With --key it lists the last 20 records
+of a key and the rows with this aggregate id.
 
 The row says in which topic and partition to search, and since when; without a row, a version 7 uuid says since when.
 What is not found there is searched for everywhere: without a row and without --topic, in all topics. --since shortens
@@ -75,7 +75,7 @@ func (a *app) find(ctx context.Context, c *config.Loaded, id string, o *findFlag
 	if err != nil {
 		return err
 	}
-	producer, err := wiring.Kafka(c)
+	broker, err := wiring.Reader(c)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,8 @@ func (a *app) find(ctx context.Context, c *config.Loaded, id string, o *findFlag
 	}
 	opts := find.Options{
 		ID: id, Key: o.key, Since: since, Topics: o.topics, All: o.all,
-		DSN: db.DSN, Admin: db.Admin, Router: route, Policies: wiring.Policies(c), Cluster: producer.Cluster,
+		DSN: db.DSN, Admin: db.Admin, Router: route, Policies: wiring.Policies(c), Reader: broker,
+		Replays: c.Sink == config.SinkKafka,
 		Letters: c.Router.DeadLetterTopic, HeaderID: wiring.IDOf(c), Progress: a.progress(), MaxRecords: 20,
 		Gaps: wiring.Gaps(c), Placed: routing.ChoosesPartition(c), Converted: routing.ConvertsKeys(c),
 	}

@@ -1,7 +1,9 @@
 package sink
 
 import (
+	"context"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -10,6 +12,66 @@ import (
 
 // ErrNoTopic is the cause where a topic to read does not exist.
 var ErrNoTopic = errors.New("the topic does not exist")
+
+// Reader reads what was published, as a consumer sees it: nothing of transactions that are open or aborted. It changes
+// nothing. It connects when it is used. A Reader is for one goroutine, but for Waits. Close it.
+type Reader interface {
+	// Topics lists the topics that exist, sorted.
+	Topics(ctx context.Context) ([]string, error)
+
+	// Spans returns what can be read of the topics right now, by topic and partition. A topic that does not exist is
+	// ErrNoTopic.
+	Spans(ctx context.Context, topics ...string) ([]Span, error)
+
+	// Since raises From to the first message whose timestamp is not before t, in milliseconds since the Unix epoch.
+	// Messages after it may be older. Without such a message the span becomes empty.
+	Since(ctx context.Context, s Span, t int64) (Span, error)
+
+	// Messages iterates over the span, in order. After an error the iteration ends. Messages that the broker removes
+	// meanwhile, before they are read, are an error, too.
+	Messages(ctx context.Context, s Span) iter.Seq2[*Message, error]
+
+	// Search iterates as Messages does, and may leave out messages that do not hold the bytes anywhere. What it gives
+	// may be another message, so the caller compares. progress is called with the next offset now and then.
+	Search(ctx context.Context, s Span, needle []byte, progress func(next int64)) iter.Seq2[*Message, error]
+
+	// Compacted reports whether the broker keeps only the last message of each key of the topic, so that what is absent
+	// may well have been there. known is false where the user may not ask.
+	Compacted(ctx context.Context, topic string) (compacted, known bool, err error)
+
+	// Retention returns how long the broker keeps the topic's messages, zero where the user may not ask.
+	Retention(ctx context.Context, topic string) (Retention, error)
+
+	// Names are the broker's words for a text.
+	Names() Names
+
+	// Waits returns the wait of the Reader, nil for none. Any goroutine may ask.
+	Waits() *Wait
+
+	Close()
+}
+
+// OpenReader makes a reader. It connects to nothing.
+type OpenReader func() (Reader, error)
+
+// Names are the words of a broker.
+type Names struct {
+	Broker string                                                   // "Kafka has the record"
+	Place  func(topic string, partition int32, offset int64) string // "topic t, partition 0, offset 4711"
+}
+
+// Retention is how long a broker keeps messages.
+type Retention struct {
+	Object string // whose setting it is: "topic t"
+
+	Age       time.Duration // 0: for ever
+	Bytes     int64         // the oldest are removed beyond; 0: no limit
+	Partition bool          // Bytes is the limit of a partition
+	Compacted bool          // of messages with one key, only the last is kept
+
+	// Commands that end Age, Bytes and Compacted.
+	KeepAge, KeepBytes, KeepKeys string
+}
 
 // Span is the range [From, End) of offsets of a partition. Raise From to go on where one stopped.
 type Span struct {

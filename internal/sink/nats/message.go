@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,14 +140,9 @@ func illegalName(name string) string {
 	if len(name) >= len(server) && strings.EqualFold(name[:len(server)], server) {
 		return "would be an instruction to the server"
 	}
-	for _, own := range []string{
-		headerKey, headerTime, headerTombstone, headerEscaped, headerRelay, headerPosition,
-	} {
-		if strings.EqualFold(name, own) {
-			return "is the connector's own"
-		}
-	}
 	switch {
+	case isOwn(name):
+		return "is the connector's own"
 	case name == "":
 		return "has no name"
 	case !httpguts.ValidHeaderFieldName(name):
@@ -155,15 +151,29 @@ func illegalName(name string) string {
 	return ""
 }
 
+// isOwn reports whether the relay writes the header, in addition to the row's own.
+func isOwn(name string) bool {
+	return slices.ContainsFunc([]string{
+		headerKey, headerTime, headerTombstone, headerEscaped, headerRelay, headerPosition,
+	}, func(own string) bool { return strings.EqualFold(name, own) })
+}
+
 // headers are a message's.
 type headers struct{ client.Header }
 
-// add adds a value. One that is not a line of text without blanks at its ends would be changed in transit: it is
-// escaped, and its name is listed.
+// add adds a value. One that is not a line of text without blanks at its ends would be changed in transit: the values
+// of its name are escaped, and the name is listed.
 func (h headers) add(name, value string) {
-	if strings.ContainsAny(value, "\r\n\x00") || textproto.TrimString(value) != value {
-		value = escape(value)
+	escaped := h.Header[headerEscaped] != nil && slices.Contains(strings.Split(h.Get(headerEscaped), ","), name)
+	if !escaped && (strings.ContainsAny(value, "\r\n\x00") || textproto.TrimString(value) != value) {
+		for i, earlier := range h.Header[name] {
+			h.Header[name][i] = escape(earlier)
+		}
 		h.Header[headerEscaped] = []string{strings.TrimPrefix(h.Get(headerEscaped)+","+name, ",")}
+		escaped = true
+	}
+	if escaped {
+		value = escape(value)
 	}
 	h.Header[name] = append(h.Header[name], value)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/letterbox"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -30,7 +29,8 @@ type Options struct {
 	Admin      setup.Config
 	Router     router.Router
 	Policies   relay.Policies
-	Cluster    wire.Cluster
+	Reader     sink.OpenReader
+	Replays    bool                // replay, repair and retry publish to the broker
 	Letters    string              // the dead-letter topic
 	HeaderID   func([]byte) []byte // reads an id from its header; nil if the header is the id
 	Placed     bool                // a column may choose a record's partition, whatever its key
@@ -47,6 +47,12 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{
 		ID: o.ID, Key: o.Key, Rows: []Row{}, Records: []Record{}, Letters: []*deadletter.Entry{}, Complete: true,
 	}
+	k, err := o.Reader()
+	if err != nil {
+		return nil, err
+	}
+	r.names, r.replays = k.Names(), o.Replays
+	k.Close()
 	end, err := o.rows(ctx, r)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -69,7 +75,7 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 		r.Complete = false
-		r.NotLooked = append(r.NotLooked, "Kafka: "+err.Error())
+		r.NotLooked = append(r.NotLooked, r.names.Broker+": "+err.Error())
 	}
 	if err := o.newer(ctx, r); err != nil {
 		if ctx.Err() != nil {
@@ -100,7 +106,7 @@ func (o *Options) letters(ctx context.Context, r *Report) error {
 	if o.ID == "" {
 		return nil
 	}
-	box, err := letterbox.Open(ctx, o.Cluster, o.Letters, o.Progress)
+	box, err := letterbox.Open(ctx, o.Reader, o.Letters, o.Progress)
 	if errors.Is(err, sink.ErrNoTopic) {
 		return nil
 	}

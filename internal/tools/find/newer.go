@@ -7,7 +7,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 )
 
 // newer looks, for an event that is not in Kafka, whether its topic is compacted and has a record of its key that is
@@ -17,7 +16,7 @@ func (o *Options) newer(ctx context.Context, r *Report) error {
 		return nil
 	}
 	row := &r.Rows[0]
-	k, err := reader.New(o.Cluster)
+	k, err := o.Reader()
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // Report is the result of a search for an event, or for the events of a key.
@@ -31,6 +32,8 @@ type Report struct {
 	Complete  bool                `json:"complete"`             // all of Kafka that could hold it was searched
 	NotLooked []string            `json:"not_looked,omitempty"` // places that could not be asked, and why
 
+	names    sink.Names
+	replays  bool  // Options.Replays
 	searched int64 // atomic
 	unread   error // why a table could not be read; nil: all were
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -30,9 +29,10 @@ const (
 	skew = 10 * time.Minute
 )
 
-// search looks through Kafka: first where and since when the record ought to be, then, if it is not there, everywhere.
+// search looks through the broker: first where and since when the record ought to be, then, if it is not there,
+// everywhere.
 func (o *Options) search(ctx context.Context, r *Report) error {
-	first, err := reader.New(o.Cluster)
+	first, err := o.Reader()
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (o *Options) search(ctx context.Context, r *Report) error {
 		if what, since := progress.Reading(first)(); what != "" {
 			return what, since
 		}
-		return fmt.Sprintf("the search in Kafka, %d records so far", atomic.LoadInt64(&r.searched)), began
+		return fmt.Sprintf("the search in %s, %d records so far", r.names.Broker, atomic.LoadInt64(&r.searched)), began
 	})()
 	defer func() { r.Kafka.Records = atomic.LoadInt64(&r.searched) }()
 	if r.Kafka.Topics, err = o.topics(ctx, first, r); err != nil {
@@ -76,7 +76,7 @@ func (o *Options) search(ctx context.Context, r *Report) error {
 }
 
 // topics are the named topics and the topics that the rows lead to; without any, all but the topic of dead letters.
-func (o *Options) topics(ctx context.Context, k *reader.Reader, r *Report) ([]string, error) {
+func (o *Options) topics(ctx context.Context, k sink.Reader, r *Report) ([]string, error) {
 	names := slices.Clone(o.Topics)
 	for i := range r.Rows {
 		if t := r.Rows[i].Topic; t != "" {
@@ -96,7 +96,7 @@ func (o *Options) topics(ctx context.Context, k *reader.Reader, r *Report) ([]st
 
 // spans are all that can be read of the topics. A topic that does not exist holds nothing; one that may not be read is
 // said.
-func (o *Options) spans(ctx context.Context, k *reader.Reader, r *Report) (all []sink.Span, err error) {
+func (o *Options) spans(ctx context.Context, k sink.Reader, r *Report) (all []sink.Span, err error) {
 	for _, topic := range r.Kafka.Topics {
 		spans, err := k.Spans(ctx, topic)
 		switch {
@@ -106,7 +106,7 @@ func (o *Options) spans(ctx context.Context, k *reader.Reader, r *Report) (all [
 			return nil, err
 		case err != nil:
 			r.Complete = false
-			r.NotLooked = append(r.NotLooked, "Kafka: "+err.Error())
+			r.NotLooked = append(r.NotLooked, r.names.Broker+": "+err.Error())
 		}
 		if o.Key != "" && !o.Placed && len(spans) > 0 { // the relay writes a key to one partition
 			want := map[int32]bool{}
@@ -131,7 +131,7 @@ func (o *Options) spans(ctx context.Context, k *reader.Reader, r *Report) (all [
 // likely divides the spans into parts that very probably hold the record, and the rest. The row, or a version 7 uuid,
 // says since when to look; the row's key, in which partition.
 func (o *Options) likely(
-	ctx context.Context, k *reader.Reader, r *Report, spans []sink.Span,
+	ctx context.Context, k sink.Reader, r *Report, spans []sink.Span,
 ) (likely, rest []sink.Span, err error) {
 	since := born(o.ID)
 	if !since.IsZero() {
@@ -183,7 +183,7 @@ func (o *Options) searchSpans(ctx context.Context, r *Report, spans []sink.Span)
 	var found atomic.Bool
 	for range min(workers, len(spans)) {
 		g.Go(func() error {
-			k, err := reader.New(o.Cluster)
+			k, err := o.Reader()
 			if err != nil {
 				return err
 			}
@@ -212,7 +212,7 @@ type worker struct {
 	own   int64 // offset of the first record found in the span, -1 before
 }
 
-func (w *worker) search(ctx context.Context, k *reader.Reader, s sink.Span) error {
+func (w *worker) search(ctx context.Context, k sink.Reader, s sink.Span) error {
 	w.own = -1
 	needles := w.keys(w.r)
 	if w.ID != "" {
@@ -232,7 +232,7 @@ func (w *worker) search(ctx context.Context, k *reader.Reader, s sink.Span) erro
 // errEnough ends a search early.
 var errEnough = errors.New("enough")
 
-func (w *worker) searchFor(ctx context.Context, k *reader.Reader, s sink.Span, needle []byte) error {
+func (w *worker) searchFor(ctx context.Context, k sink.Reader, s sink.Span, needle []byte) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	at := s.From

@@ -51,7 +51,7 @@ func (r *Report) rowsText(b *strings.Builder) {
 	}
 	b.WriteString("\n")
 	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "TABLE\tEVENT\tTIMESTAMP\tTOPIC\tIN KAFKA")
+	fmt.Fprintln(tw, "TABLE\tEVENT\tTIMESTAMP\tTOPIC\tIN "+strings.ToUpper(r.names.Broker))
 	rows := r.Rows
 	if len(rows) > shownRows {
 		rows = rows[len(rows)-shownRows:]

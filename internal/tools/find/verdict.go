@@ -15,12 +15,12 @@ type Verdict string
 
 // The verdicts.
 const (
-	Published    Verdict = "published"     // in Kafka
+	Published    Verdict = "published"     // the broker has it
 	DeadLettered Verdict = "dead_lettered" // in the dead-letter topic alone
 	Bad          Verdict = "bad_row"       // the row cannot become a record
 	Waiting      Verdict = "waiting"       // committed; the relay may still publish it
 	Superseded   Verdict = "superseded"    // not in its compacted topic, which has a later record of the key
-	Missing      Verdict = "missing"       // committed; the relay is past it, and Kafka does not have it
+	Missing      Verdict = "missing"       // committed; the relay is past it, and the broker does not have it
 	Unsearched   Verdict = "unsearched"    // a place that could have it could not be searched
 	Unknown      Verdict = "unknown"       // neither a row nor a record
 )
@@ -39,6 +39,11 @@ func (r *Report) judge() {
 		r.do(gap.Remedy(r.Gaps))
 		return
 	}
+	if !r.replays {
+		r.do(fault.Do(fmt.Sprintf("The retention of %s may have removed the record, or the row was written while its "+
+			"table was not in the publication. %s", r.names.Broker, insertAgain)))
+		return
+	}
 	if r.Compacted {
 		r.do(fault.Do("The row was written while its table was not in the publication, or its key was deleted. See "+
 			"what is missing, then publish it; repair leaves out what newer events have replaced.",
@@ -49,6 +54,9 @@ func (r *Report) judge() {
 		"table was not in the publication. See what is missing, then publish it.",
 		"cdc-outbox repair --dry-run", "cdc-outbox replay --id "+r.quoted()))
 }
+
+// insertAgain publishes an event where no command does.
+const insertAgain = "To publish the event, insert its row once more, with a new id."
 
 func (r *Report) do(next fault.Remedy) { r.Next, r.Commands = next.Next, next.Commands }
 
@@ -68,7 +76,7 @@ func (r *Report) where() string {
 	if len(r.Kafka.Topics) == 1 {
 		return "topic " + r.Kafka.Topics[0]
 	}
-	return "Kafka"
+	return r.names.Broker
 }
 
 func published(r *Report) bool {
@@ -77,11 +85,12 @@ func published(r *Report) bool {
 	}
 	r.Verdict = Published
 	first := r.Records[0]
-	at := fmt.Sprintf("topic %s, partition %d, offset %d", first.Topic, first.Partition, first.Offset)
+	at := r.names.Place(first.Topic, first.Partition, first.Offset)
 	if r.Key != "" {
 		last := r.Records[len(r.Records)-1]
-		r.Sentence = fmt.Sprintf("Kafka has %s with the key, the last in topic %s, partition %d, offset %d.",
-			human.Counted(int64(len(r.Records))+r.More, "record", "records"), last.Topic, last.Partition, last.Offset)
+		r.Sentence = fmt.Sprintf("%s has %s with the key, the last in %s.", r.names.Broker,
+			human.Counted(int64(len(r.Records))+r.More, "record", "records"),
+			r.names.Place(last.Topic, last.Partition, last.Offset))
 		absent := 0
 		for i := range r.Rows {
 			if !r.Rows[i].InKafka {
@@ -105,8 +114,9 @@ func published(r *Report) bool {
 	r.Sentence = "Published: " + at + "."
 	switch {
 	case len(r.Rows) > 1:
-		r.Sentence = fmt.Sprintf("%d rows have this id, and Kafka has %s with it, the first in %s. Consumers take "+
-			"them for one event.", len(r.Rows), human.Counted(int64(len(r.Records)), "record", "records"), at)
+		r.Sentence = fmt.Sprintf("%d rows have this id, and %s has %s with it, the first in %s. Consumers take "+
+			"them for one event.", len(r.Rows), r.names.Broker,
+			human.Counted(int64(len(r.Records)), "record", "records"), at)
 		r.do(fault.Do("Keep ids unique: check has the index.", "cdc-outbox check"))
 	case plain > 1:
 		r.Sentence = fmt.Sprintf("Published %d times, the first time at %s. A repeat follows a crash or a takeover; "+
@@ -150,6 +160,10 @@ func deadLettered(r *Report) bool {
 		r.do(fault.Do("Look at the letter.", show))
 		return true
 	}
+	if !r.replays {
+		r.do(fault.Do("Look at the letter, and fix the cause. "+insertAgain, show))
+		return true
+	}
 	r.do(fault.Do("Look at the letter, fix the cause, and publish it.", show,
 		"cdc-outbox dead-letter retry "+r.quoted()))
 	return true
@@ -174,15 +188,15 @@ func unsearched(r *Report) bool {
 		return false
 	}
 	r.Verdict = Unsearched
-	row, record := "No table has the row.", "Whether Kafka has the event is not known."
+	row, record := "No table has the row.", "Whether "+r.names.Broker+" has the event is not known."
 	switch {
 	case len(r.Rows) > 0:
-		row, record = "The row is committed.", "Whether Kafka has it is not known."
+		row, record = "The row is committed.", "Whether "+r.names.Broker+" has it is not known."
 	case r.unread != nil:
 		row = "Whether a table has the row is not known."
 	}
 	if r.Complete {
-		record = "Kafka does not have the event."
+		record = r.names.Broker + " does not have the event."
 	}
 	r.Sentence = row + " " + record
 	next := fault.Do("Make the listed places readable, and ask again.")
@@ -217,12 +231,13 @@ func waiting(r *Report) bool {
 	case r.Slot != nil && r.Slot.Passed:
 		return false
 	case r.Slot == nil:
-		r.Sentence = "The row is committed and not in Kafka yet."
+		r.Sentence = "The row is committed and not in " + r.names.Broker + " yet."
 	case !r.Slot.Active:
-		r.Sentence = fmt.Sprintf("The row is committed and not in Kafka: no process reads slot %q.", r.Slot.Name)
+		r.Sentence = fmt.Sprintf("The row is committed and not in %s: no process reads slot %q.", r.names.Broker,
+			r.Slot.Name)
 	default:
-		r.Sentence = fmt.Sprintf("The row is committed and not in Kafka yet: the slot has %s left to confirm.",
-			human.Bytes(float64(r.Slot.UnconfirmedBytes)))
+		r.Sentence = fmt.Sprintf("The row is committed and not in %s yet: the slot has %s left to confirm.",
+			r.names.Broker, human.Bytes(float64(r.Slot.UnconfirmedBytes)))
 	}
 	r.Verdict = Waiting
 	next := fault.Do("See what the relay waits for.", "cdc-outbox status --why")

@@ -11,6 +11,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 )
 
 // TestJudge: one verdict for each thing that can be known, the strongest evidence first.
@@ -123,6 +125,9 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.r.ID = "e1"
+			k, err := reader.Open(wire.Cluster{Brokers: []string{"127.0.0.1:1"}})()
+			require.NoError(t, err)
+			c.r.names, c.r.replays = k.Names(), true
 			c.r.judge()
 			require.Equal(t, c.want, c.r.Verdict)
 			require.Contains(t, c.r.Sentence, c.sentence)

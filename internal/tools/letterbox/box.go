@@ -12,8 +12,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -23,16 +21,16 @@ type Box struct {
 	Topic  string
 	Ledger deadletter.Ledger
 
-	cluster wire.Cluster
-	reader  *reader.Reader
+	open    sink.OpenReader
+	reader  sink.Reader
 	file    *file           // nil: the letters are the topic's
 	ends    map[int32]int64 // offsets up to which the ledger goes
 	silence func()
 }
 
 // Open reads the topic to its present end. The caller closes the box.
-func Open(ctx context.Context, cluster wire.Cluster, topic string, report progress.Reporter) (*Box, error) {
-	b := &Box{Topic: topic, cluster: cluster}
+func Open(ctx context.Context, open sink.OpenReader, topic string, report progress.Reporter) (*Box, error) {
+	b := &Box{Topic: topic, open: open}
 	return b, b.connect(ctx, report)
 }
 
@@ -40,9 +38,9 @@ func Open(ctx context.Context, cluster wire.Cluster, topic string, report progre
 // empty topic is the file's; another than the file's is refused. With write, Note appends to the file. The caller
 // closes the box.
 func OpenFile(
-	ctx context.Context, cluster wire.Cluster, topic, path string, write bool, report progress.Reporter,
+	ctx context.Context, open sink.OpenReader, topic, path string, write bool, report progress.Reporter,
 ) (*Box, error) {
-	b := &Box{cluster: cluster}
+	b := &Box{open: open}
 	var err error
 	if b.file, err = openFile(ctx, path, write, &b.Ledger, report); err != nil {
 		return nil, err
@@ -58,7 +56,7 @@ func OpenFile(
 func (b *Box) connect(ctx context.Context, report progress.Reporter) error {
 	b.ends, b.silence = map[int32]int64{}, func() {}
 	var err error
-	if b.reader, err = reader.New(b.cluster); err == nil {
+	if b.reader, err = b.open(); err == nil {
 		b.silence = report.Wait(progress.Reading(b.reader))
 		err = b.Refresh(ctx)
 	}
@@ -68,7 +66,7 @@ func (b *Box) connect(ctx context.Context, report progress.Reporter) error {
 	return err
 }
 
-// Close ends the connections to Kafka.
+// Close ends the connections to the broker.
 func (b *Box) Close() {
 	b.silence()
 	if b.reader != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 )
 
 // Reporter shows progress to a person.
@@ -29,8 +29,8 @@ func For(what string) Wait {
 	return func() (string, time.Time) { return what, began }
 }
 
-// Reading is the wait of a reader for Kafka.
-func Reading(r *reader.Reader) Wait {
+// Reading is the wait of a reader for the broker.
+func Reading(r sink.Reader) Wait {
 	return func() (string, time.Time) {
 		w := r.Waits()
 		switch {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
@@ -103,9 +105,9 @@ func Run(ctx context.Context, o Options, done func([]*Letter)) (chosen int, err 
 // open reads the letters and chooses some. The caller closes the box.
 func open(ctx context.Context, o *Options) (b *letterbox.Box, letters []*Letter, err error) {
 	if o.File == "" {
-		b, err = letterbox.Open(ctx, o.Kafka.Cluster, o.Topic, o.Progress)
+		b, err = letterbox.Open(ctx, reader.Open(o.Kafka.Cluster), o.Topic, o.Progress)
 	} else {
-		b, err = letterbox.OpenFile(ctx, o.Kafka.Cluster, o.Topic, o.File, !o.DryRun, o.Progress)
+		b, err = letterbox.OpenFile(ctx, reader.Open(o.Kafka.Cluster), o.Topic, o.File, !o.DryRun, o.Progress)
 	}
 	if err != nil {
 		return nil, nil, err

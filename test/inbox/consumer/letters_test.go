@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -39,7 +41,7 @@ func (b *bed) letterOptions(filter deadletter.Filter) retry.Options {
 func (b *bed) entries(t *testing.T) []*deadletter.Entry {
 	t.Helper()
 	o := b.letterOptions(deadletter.Filter{})
-	box, err := letterbox.Open(t.Context(), o.Kafka.Cluster, o.Topic, o.Progress)
+	box, err := letterbox.Open(t.Context(), reader.Open(o.Kafka.Cluster), o.Topic, o.Progress)
 	require.NoError(t, err)
 	defer box.Close()
 	require.Zero(t, box.Ledger.Strange)

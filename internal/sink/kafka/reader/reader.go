@@ -34,6 +34,20 @@ func New(c wire.Cluster) (*Reader, error) {
 	return &Reader{cluster: c, wires: map[string]*wire.Conn{}, leaders: map[string][]string{}}, nil
 }
 
+// Open returns the function by which a command opens its reader.
+func Open(c wire.Cluster) sink.OpenReader {
+	return func() (sink.Reader, error) { return New(c) }
+}
+
+var _ sink.Reader = (*Reader)(nil)
+
+// Names implements sink.Reader.
+func (r *Reader) Names() sink.Names {
+	return sink.Names{Broker: "Kafka", Place: func(topic string, partition int32, offset int64) string {
+		return fmt.Sprintf("topic %s, partition %d, offset %d", topic, partition, offset)
+	}}
+}
+
 // Close ends the connections.
 func (r *Reader) Close() {
 	for addr := range r.wires {

@@ -1,0 +1,199 @@
+package nats
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/natsserver"
+)
+
+func newReader(t *testing.T, s *natsserver.Server) *Reader {
+	r, err := OpenReader(Cluster{Servers: []string{s.URL()}, Stream: streamOfTests})()
+	require.NoError(t, err)
+	t.Cleanup(r.Close)
+	return r.(*Reader)
+}
+
+// all reads a span.
+func (r *Reader) all(t *testing.T, s sink.Span) (all []*sink.Message) {
+	t.Helper()
+	for m, err := range r.Messages(within(t), s) {
+		require.NoError(t, err)
+		all = append(all, m.Clone())
+	}
+	return all
+}
+
+// A record is read as it was published, whatever is in it.
+func TestRecordsAreReadAsTheyWerePublished(t *testing.T) {
+	s := natsserver.Start(t, nil)
+	natsserver.Stream(t, s.URL(), streamConfig())
+	p := open(t, Cluster{Servers: []string{s.URL()}})
+	require.Zero(t, p.begin())
+	records := []*router.Record{
+		event(3),
+		{Topic: "outbox.t0", Timestamp: 1, Headers: []router.Header{{Key: "id", Value: []byte("tombstone")}}},
+		{Topic: "outbox.t0", Timestamp: 2, Key: []byte{}, Value: []byte{}},
+		{
+			Topic: "outbox.t0", Timestamp: 3, Key: []byte(" k\n\x00%41 "), Value: []byte("v"),
+			Headers: []router.Header{
+				{Key: "a", Value: []byte("100 %")},
+				{Key: "b", Value: []byte("%41")},
+				{Key: "b", Value: []byte("line\r\nline %25")},
+				{Key: "b", Value: []byte("%42")},
+				{Key: "id", Value: []byte("4")},
+			},
+		},
+	}
+	for i, rec := range records {
+		require.NoError(t, p.ProduceAt(t.Context(), rec, uint64(i), at(uint64(i+1))))
+	}
+	p.drain()
+	r := newReader(t, s)
+	spans, err := r.Spans(t.Context(), "outbox.t0", "outbox.t1")
+	require.NoError(t, err)
+	require.Equal(t, []sink.Span{
+		{Topic: "outbox.t0", From: 1, End: 5}, {Topic: "outbox.t1", From: 1, End: 5},
+	}, spans)
+	read := r.all(t, spans[0])
+	require.Len(t, read, len(records))
+	for i, m := range read {
+		want := records[i]
+		require.Equal(t, sink.Message{
+			Topic: want.Topic, Offset: int64(i + 1), Timestamp: want.Timestamp, Key: want.Key, Value: want.Value,
+			Headers: want.Headers,
+		}, *m)
+	}
+	require.Empty(t, r.all(t, spans[1]))
+	topics, err := r.Topics(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"outbox.t0"}, topics)
+}
+
+// A span is read to its end, once and in order, over a restart of the server, while more is published, and with
+// messages missing in between.
+func TestSpanIsReadToItsEnd(t *testing.T) {
+	s := natsserver.Start(t, nil)
+	stream, _ := natsserver.Stream(t, s.URL(), streamConfig())
+	p := open(t, Cluster{Servers: []string{s.URL()}})
+	n := size(3000)
+	p.publish(n)
+	require.NoError(t, stream.DeleteMsg(t.Context(), 6))
+	r := newReader(t, s)
+	spans, err := r.Spans(t.Context(), "outbox.t0")
+	require.NoError(t, err)
+	p.publish(n + 10)
+	var want, read []string
+	for i := uint64(3); i <= n; i += 3 {
+		if i != 6 {
+			want = append(want, fmt.Sprintf("event %d", i))
+		}
+	}
+	for m, err := range r.Messages(within(t), spans[0]) {
+		require.NoError(t, err)
+		if read = append(read, string(m.Value)); len(read) == len(want)/2 {
+			s.Down()
+			s.Up()
+		}
+	}
+	require.Equal(t, want, read)
+	half, err := r.Since(t.Context(), spans[0], time.Now().Add(-time.Hour).UnixMilli())
+	require.NoError(t, err)
+	require.EqualValues(t, 3, half.From)
+	none, err := r.Since(t.Context(), spans[0], time.Now().Add(time.Hour).UnixMilli())
+	require.NoError(t, err)
+	require.Equal(t, none.End, none.From)
+}
+
+// A consumer forgets what it has sent. What did not arrive is noticed by the numbers of the messages.
+func TestMessagesThatDoNotArriveAreMissed(t *testing.T) {
+	s := natsserver.Start(t, nil)
+	stream, js := natsserver.Stream(t, s.URL(), streamConfig())
+	for range 20 {
+		_, err := js.Publish(t.Context(), "outbox.t0", nil)
+		require.NoError(t, err)
+	}
+	steal := func(c jetstream.Consumer, n int) {
+		batch, err := c.Fetch(n, jetstream.FetchContext(within(t)))
+		require.NoError(t, err)
+		for range batch.Messages() {
+		}
+	}
+	from := jetstream.ConsumerConfig{FilterSubject: "outbox.t0"}
+	consumer, err := consume(t.Context(), stream, from)
+	require.NoError(t, err)
+	steal(consumer, 5)
+	c := &cursor{Span: sink.Span{From: 1, End: 21}, give: func(*sink.Message) bool { return true }}
+	_, _, err = c.fetch(t.Context(), consumer, 20, 0)
+	require.ErrorIs(t, err, errMissed)
+	require.EqualValues(t, 1, c.From, "nothing was read")
+
+	consumer, err = consume(t.Context(), stream, from)
+	require.NoError(t, err)
+	require.ErrorIs(t, nothingLeft(t.Context(), consumer, 0), errSilent)
+	steal(consumer, 20)
+	require.ErrorIs(t, nothingLeft(t.Context(), consumer, 19), errMissed)
+	require.NoError(t, nothingLeft(t.Context(), consumer, 20))
+}
+
+func TestStreamThatCannotBeRead(t *testing.T) {
+	s := natsserver.Start(t, nil)
+	r := newReader(t, s)
+	_, err := r.Topics(t.Context())
+	require.Equal(t, fault.Operator, fault.KindOf(err))
+	require.ErrorContains(t, err, "it does not exist")
+	config := streamConfig()
+	config.Retention = jetstream.WorkQueuePolicy
+	natsserver.Stream(t, s.URL(), config)
+	_, err = r.Spans(t.Context(), "outbox.t0")
+	require.Equal(t, fault.Operator, fault.KindOf(err))
+	require.ErrorContains(t, err, "it removes what was consumed")
+}
+
+func TestSubjectThatTheStreamLacksIsNoTopic(t *testing.T) {
+	s := natsserver.Start(t, nil)
+	config := streamConfig()
+	config.MaxAge, config.MaxBytes = time.Hour, 1<<20
+	natsserver.Stream(t, s.URL(), config)
+	r := newReader(t, s)
+	_, err := r.Spans(t.Context(), "elsewhere")
+	require.ErrorIs(t, err, sink.ErrNoTopic)
+	keeps, err := r.Retention(t.Context(), "outbox.t0")
+	require.NoError(t, err)
+	require.Equal(t, sink.Retention{
+		Object: `stream "OUTBOX"`, Age: time.Hour, Bytes: 1 << 20, KeepAge: "nats stream edit OUTBOX --max-age=-1",
+		KeepBytes: "nats stream edit OUTBOX --max-bytes=-1",
+	}, keeps)
+}
+
+// A right that is missing is named at once, with all that reading needs.
+func TestRightToReadThatIsMissing(t *testing.T) {
+	s := natsserver.Start(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: []string{"$JS.API.INFO", "$JS.API.STREAM.>", "outbox.*"}},
+		}}}
+	})
+	text := func(s string) func() (string, error) { return func() (string, error) { return s, nil } }
+	login := Login{User: text("u"), Password: text("p"), Token: text("")}
+	p := open(t, Cluster{
+		Servers: []string{s.URL()}, Create: &Creation{Subjects: []string{"outbox.*"}, Replicas: 1}, Login: login,
+	})
+	p.publish(3)
+	r, err := OpenReader(Cluster{Servers: []string{s.URL()}, Stream: streamOfTests, Login: login})()
+	require.NoError(t, err)
+	defer r.Close()
+	for _, err = range r.Messages(t.Context(), sink.Span{Topic: "outbox.t0", From: 1, End: 4}) {
+		require.Error(t, err)
+	}
+	require.Equal(t, fault.Operator, fault.KindOf(err))
+	require.ErrorContains(t, err, `permissions violation`)
+	require.ErrorContains(t, err, `$JS.API.CONSUMER.CREATE.OUTBOX.>`)
+}
