@@ -21,7 +21,9 @@ func TestRetentionOfATopic(t *testing.T) {
 		"by age": {
 			settings{policy: "delete", age: week, size: "-1"}, sink.Retention{Age: 7 * 24 * time.Hour},
 		},
-		"at once":                    {settings{policy: "delete", age: "0", size: "0"}, sink.Retention{Age: 1, Bytes: 1}},
+		"at once": {
+			settings{policy: "delete", age: "0", size: "0"}, sink.Retention{Age: 1, Bytes: 1},
+		},
 		"for ever":                   {settings{policy: "delete", age: "-1"}, sink.Retention{}},
 		"as long as Kafka can count": {settings{policy: "delete", age: "9223372036854775807"}, sink.Retention{}},
 		"compacted, not deleted": {
