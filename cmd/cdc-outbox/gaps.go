@@ -89,8 +89,8 @@ func (a *app) settleGaps(ctx context.Context, c *config.Loaded, gaps []gap.Gap, 
 		return err
 	}
 	for i := range gaps {
-		fmt.Fprintf(a.stderr, "Gap %d is settled: %d rows were not in Kafka, %d were published.\n", gaps[i].ID,
-			r.Missing(), r.Published)
+		fmt.Fprintf(a.stderr, "Gap %d is settled: %d rows were not in %s, %d were published.\n", gaps[i].ID,
+			r.Missing(), r.Broker, r.Published)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -45,7 +46,8 @@ func TestJetStreamIsReadBack(t *testing.T) {
 		look(3, good).Sentence)
 	p := start(t, env)
 	p.awaitReady(200)
-	require.Eventually(t, func() bool { return len(natsserver.Messages(t, stream)) == 2 }, patience, patience/1000)
+	until := func(is func() bool) { t.Helper(); require.Eventually(t, is, time.Minute, 10*time.Millisecond) }
+	until(func() bool { return len(natsserver.Messages(t, stream)) == 2 })
 
 	report := look(0, good)
 	require.Equal(t, "Published: subject outbox.order, message 1.", report.Sentence)
@@ -80,9 +82,35 @@ func TestJetStreamIsReadBack(t *testing.T) {
 	r = invoke(t, env, "dead-letter", "retry", bad)
 	require.Equal(t, 2, r.code, r.all())
 
+	r = invoke(t, env, "repair", "--ghosts")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "0 of them without a row")
+	db.Exec(t, `ALTER PUBLICATION "`+db.Publication+`" DROP TABLE outbox`)
+	missing := value(t, db, insertOne, "order", "k1", nil)
+	db.Exec(t, `ALTER PUBLICATION "`+db.Publication+`" ADD TABLE outbox`)
+	last := value(t, db, insertOne, "order", "k1", nil)
+	until(func() bool { return invoke(t, env, "find", last).code == 0 })
+	until(func() bool { return len(look(3, missing).Gaps) > 0 })
+	r = invoke(t, env, "repair")
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stdout, "public.outbox: 4 rows, 1 of them not in JetStream, 0 published again\n  "+missing)
+	require.Contains(t, r.stdout, "1 row makes no record")
+	require.Contains(t, r.stderr, "1 row is not in JetStream, and only the connector publishes there")
+
+	db.Exec(t, "DELETE FROM outbox WHERE id = '"+missing+"'; INSERT INTO outbox SELECT gen_random_uuid(), "+
+		"aggregate_type, aggregate_id, event_type, payload, headers FROM outbox WHERE id = '"+last+"'")
+	db.Exec(t, "DELETE FROM outbox WHERE id = '"+last+"'")
+	r = invoke(t, env, "repair", "--ghosts", "--json")
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stdout, last)
+	require.Contains(t, r.stderr, "1 events in JetStream have no row")
+	r = invoke(t, env, "repair")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stderr, "is settled: 0 rows were not in JetStream, 0 were published")
+
 	require.NoError(t, stream.DeleteMsg(t.Context(), 1))
 	db.Exec(t, "SELECT pg_logical_emit_message(false, '', '')") // the slot moves on
-	require.Eventually(t, func() bool { return look(3, good).Verdict == find.Missing }, patience, patience/100)
+	until(func() bool { return look(3, good).Verdict == find.Missing })
 	report = look(3, good)
 	require.Contains(t, report.Next, "The retention of JetStream may have removed the record")
 }

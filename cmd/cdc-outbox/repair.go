@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/replay"
 )
 
@@ -31,7 +32,7 @@ func (a *app) repairCommand() *cobra.Command {
 	var o repairFlags
 	cmd := &cobra.Command{
 		Use:   "repair",
-		Short: "Find the outbox rows that Kafka does not have, and publish them",
+		Short: "Find the outbox rows that the broker does not have, and publish them",
 		Long: `repair makes records of the rows in the outbox tables as the connector does, looks in their topics for
 records with the same id, and publishes the records that no topic has, as replay does: with a producer of its own, at
 a limited rate, with a header "replayed" that holds the run's id, after newer events. Their position lies just before
@@ -45,6 +46,9 @@ event is published. A record accounts for all rows with its id, and rows with th
 that lead to no topic are counted: "cdc-outbox dead-letter list" has the rows that were dead-lettered. A topic that is
 missing has none of its rows; to publish them it has to be made first, unless kafka.topics.create is set:
 kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic NAME --partitions 12.
+
+With "sink: nats" it compares, and settles gaps in which nothing is missing; it publishes nothing, since the connector
+is the stream's only writer.
 
 With --ghosts it looks in the other direction, and only reads: it lists the events in the topics whose rows the tables
 do not have, such as events that a failover to a standby took back. Rows must be kept for that: it judges events that
@@ -118,9 +122,17 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 	if err := checkPace(o.Pace); err != nil {
 		return err
 	}
-	producer, err := wiring.Kafka(c)
+	broker, err := wiring.Reader(c)
 	if err != nil {
 		return err
+	}
+	var producer *kafka.Config
+	if c.Sink == config.SinkKafka {
+		k, err := wiring.Kafka(c)
+		if err != nil {
+			return err
+		}
+		producer = &k
 	}
 	route, err := routing.NewTo(c, "")
 	if err != nil {
@@ -132,7 +144,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 	}
 	r, err := replay.Repair(ctx, replay.RepairOptions{
 		Pace: o.Pace, Run: newRunID(), Since: since, Topics: o.topics, Twice: o.twice,
-		DSN: db.DSN, Admin: db.Admin, Kafka: producer, Router: route, Progress: a.progress(),
+		DSN: db.DSN, Admin: db.Admin, Reader: broker, Kafka: producer, Router: route, Progress: a.progress(),
 		Letters: c.Router.DeadLetterTopic, HeaderID: wiring.IDOf(c), Skipped: wiring.Decisions(c).Skipped,
 		Paused: wiring.Decisions(c).Paused,
 	})
@@ -141,8 +153,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 	}
 	if ctx.Err() != nil {
 		a.left = "Published so far: " + human.Counted(r.Published, "row", "rows") +
-			". Run it again: it finds them in " +
-			"Kafka, and publishes the rest."
+			". Run it again: it finds them in the broker, and publishes the rest."
 	}
 	if r.Found { // otherwise there is nothing to tell yet
 		if perr := a.printRepair(r, o); err == nil {
@@ -160,8 +171,8 @@ func (a *app) printRepair(r *replay.RepairReport, o *repairFlags) error {
 		return a.printJSON(r.Tables)
 	}
 	for _, t := range r.Tables {
-		fmt.Fprintf(a.stdout, "%s: %d rows, %d of them not in Kafka, %d published again\n", t.Table, t.Rows, t.Missing,
-			t.Published)
+		fmt.Fprintf(a.stdout, "%s: %d rows, %d of them not in %s, %d published again\n", t.Table, t.Rows, t.Missing,
+			r.Broker, t.Published)
 		for _, id := range t.Examples {
 			fmt.Fprintf(a.stdout, "  %s\n", fault.Printable(id))
 		}
@@ -190,14 +201,14 @@ func (a *app) printRepair(r *replay.RepairReport, o *repairFlags) error {
 				human.Counted(t.Untimed, "row has", "rows have"))
 		}
 		if t.Unrouted > 0 {
-			fmt.Fprintf(a.stdout, "  besides, %d rows make no record: `cdc-outbox dead-letter list`, `cdc-outbox "+
-				"replay --all --dry-run`\n", t.Unrouted)
+			fmt.Fprintf(a.stdout, "  besides, %s no record: `cdc-outbox dead-letter list`, `cdc-outbox "+
+				"replay --all --dry-run`\n", human.Counted(t.Unrouted, "row makes", "rows make"))
 		}
 	}
 	for _, line := range r.Examples {
 		fmt.Fprintf(a.stdout, "not published: %s\n", line)
 	}
-	if o.DryRun && r.Missing() > 0 {
+	if o.DryRun && r.Missing() > 0 && r.Publishes {
 		fmt.Fprintln(a.stdout, "Next: cdc-outbox repair, with the same flags, publishes what is missing.")
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/replay"
 )
 
-// findGhosts lists the events in Kafka whose rows do not exist.
+// findGhosts lists the published events whose rows do not exist.
 func (a *app) findGhosts(ctx context.Context, c *config.Loaded, o *repairFlags) error {
 	if err := needsSlot(c, "repair --ghosts", "A polling relay reads only rows that can be seen."); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (a *app) findGhosts(ctx context.Context, c *config.Loaded, o *repairFlags) 
 	if err != nil {
 		return err
 	}
-	producer, err := wiring.Kafka(c)
+	broker, err := wiring.Reader(c)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (a *app) findGhosts(ctx context.Context, c *config.Loaded, o *repairFlags) 
 	topics = append(topics, o.topics...)
 	slices.Sort(topics)
 	r, err := replay.FindGhosts(ctx, replay.GhostOptions{
-		Topics: slices.Compact(topics), Since: since, DSN: db.DSN, Admin: db.Admin, Cluster: producer.Cluster,
+		Topics: slices.Compact(topics), Since: since, DSN: db.DSN, Admin: db.Admin, Reader: broker,
 		Progress: a.progress(),
 	})
 	if err != nil {
@@ -69,8 +69,7 @@ func (a *app) printGhosts(r *replay.GhostReport, asJSON bool) error {
 	fmt.Fprintf(a.stdout, "%d events of rows after %s, %d of them without a row\n", r.Judged,
 		human.Time(r.From), len(r.Ghosts))
 	for _, g := range r.Ghosts {
-		fmt.Fprintf(a.stdout, "  %s  topic %s partition %d offset %d, %s\n", fault.Printable(g.ID), g.Topic,
-			g.Partition, g.Offset, human.Stamp(g.Time))
+		fmt.Fprintf(a.stdout, "  %s  %s, %s\n", fault.Printable(g.ID), r.Place(g), human.Stamp(g.Time))
 	}
 	for _, rest := range []struct {
 		n   int64

@@ -73,7 +73,8 @@ type Retention struct {
 	KeepAge, KeepBytes, KeepKeys string
 }
 
-// Span is the range [From, End) of offsets of a partition. Raise From to go on where one stopped.
+// Span is the range [From, End) of offsets of a partition. Raise From to go on where one stopped. From is 0 if the
+// broker has removed nothing yet.
 type Span struct {
 	Topic     string
 	Partition int32 // 0 where the broker has none

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -109,8 +111,8 @@ func (s topics) Absent(ctx context.Context, open []gap.Gap) (setup.Absent, error
 		s.startup.Store(&waiting{why: "the slot was lost, and the rows of its gap are compared: " + what})
 	}}
 	a.IDs, err = replay.FindAbsent(ctx, replay.RepairOptions{
-		Since: from.Add(-gap.Before), DSN: db.DSN, Admin: db.Admin, Kafka: producer, Router: route, Progress: shown,
-		Letters: c.Router.DeadLetterTopic, HeaderID: wiring.IDOf(c), Skipped: wiring.Decisions(c).Skipped,
+		Since: from.Add(-gap.Before), DSN: db.DSN, Admin: db.Admin, Reader: reader.Open(producer.Cluster),
+		Router: route, Progress: shown, Letters: c.Router.DeadLetterTopic, HeaderID: wiring.IDOf(c), Skipped: wiring.Decisions(c).Skipped,
 	}, from)
 	return a, err
 }

@@ -61,7 +61,8 @@ func (c *cursor) read(ctx context.Context, stream jetstream.Stream) error {
 	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	consumer, err := consume(asking, stream, jetstream.ConsumerConfig{
-		FilterSubject: c.Topic, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(c.From),
+		FilterSubject: c.Topic, DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq: uint64(max(c.From, 1)),
 	})
 	if err != nil {
 		return err

@@ -17,8 +17,8 @@ func Promises(exactlyOnce bool) sink.Promises {
 		{Of: sink.PromiseRepeats, Text: repeats},
 		{Of: sink.PromiseInstances, Text: "One works, the others wait. JetStream refuses what an instance sends that " +
 			"was frozen and replaced."},
-		{Of: sink.PromiseReading, Text: "By find and by dead-letter list, show and export, if the " +
-			"retention is limits. repair, replay and dead-letter retry need Kafka."},
+		{Of: sink.PromiseReading, Text: "By find, repair (which publishes nothing) and dead-letter list, " +
+			"show and export, if the retention is limits. replay and dead-letter retry need Kafka."},
 		{Of: sink.PromiseSize, Text: "max_payload of the servers and max_msg_size of the stream; 63 KB of headers."},
 	}
 }

@@ -96,12 +96,19 @@ func (r *Reader) Spans(ctx context.Context, topics ...string) (spans []sink.Span
 					Next: "Check the name; add it to the subjects of the stream if it is missing.",
 				}
 			}
-			from := max(info.State.FirstSeq, 1)
-			spans = append(spans, sink.Span{Topic: topic, From: int64(from), End: int64(info.State.LastSeq) + 1})
+			spans = append(spans, sink.Span{Topic: topic, From: first(info), End: int64(info.State.LastSeq) + 1})
 		}
 		return nil
 	})
 	return spans, err
+}
+
+// first is the stream's first sequence, 0 if it has lost no message yet and has no limit for a subject.
+func first(info *jetstream.StreamInfo) int64 {
+	if info.State.FirstSeq <= 1 && info.State.NumDeleted == 0 && info.Config.MaxMsgsPerSubject <= 0 {
+		return 0
+	}
+	return int64(max(info.State.FirstSeq, 1))
 }
 
 // Since implements sink.Reader. The time is when JetStream has stored a message, which is not before the record's.

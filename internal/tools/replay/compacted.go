@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/hashjoin"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -113,7 +112,7 @@ func (r *repair) readOn(ctx context.Context) error {
 	}
 	if r.tail == nil {
 		var err error
-		if r.tail, err = reader.New(r.o.Kafka.Cluster); err != nil {
+		if r.tail, err = r.o.Reader(); err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/letterbox"
@@ -30,7 +28,7 @@ func (r *repair) readDecided(ctx context.Context) (decided, error) {
 	if r.o.Letters == "" {
 		return out, nil
 	}
-	box, err := letterbox.Open(ctx, reader.Open(r.o.Kafka.Cluster), r.o.Letters, r.o.Progress)
+	box, err := letterbox.Open(ctx, r.o.Reader, r.o.Letters, r.o.Progress)
 	if errors.Is(err, sink.ErrNoTopic) {
 		return out, nil // nothing was dead-lettered
 	}

@@ -12,8 +12,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -32,14 +30,14 @@ type GhostOptions struct {
 	Topics []string
 	Since  time.Time // rows from this time on are kept, by the operator's word; zero: from the oldest row on
 
-	DSN     string
-	Admin   setup.Config // at least one table
-	Cluster wire.Cluster
+	DSN    string
+	Admin  setup.Config // at least one table
+	Reader sink.OpenReader
 
 	Progress progress.Reporter
 }
 
-// Ghost is an event in Kafka whose row does not exist.
+// Ghost is a published event whose row does not exist.
 type Ghost struct {
 	ID        string    `json:"id"`
 	Topic     string    `json:"topic"`
@@ -61,9 +59,14 @@ type GhostReport struct {
 	WithoutID  int64     `json:"without_id"`  // another producer's
 	AppendTime int64     `json:"append_time"` // of a topic whose timestamps are not the rows'
 	Unsettled  bool      `json:"unsettled"`   // a transaction stayed open, whose row may yet appear
+
+	names sink.Names
 }
 
-// FindGhosts finds the events in Kafka whose rows the tables do not have although they keep rows of that time. It only
+// Place is where the event is.
+func (r *GhostReport) Place(g *Ghost) string { return r.names.Place(g.Topic, g.Partition, g.Offset) }
+
+// FindGhosts finds the published events whose rows the tables do not have although they keep rows of that time. It only
 // reads.
 func FindGhosts(ctx context.Context, o GhostOptions) (*GhostReport, error) {
 	s := &search{o: &o, seen: map[string]*Ghost{}}
@@ -131,11 +134,12 @@ func (s *search) from(ctx context.Context) (time.Time, error) {
 }
 
 func (s *search) read(ctx context.Context) error {
-	consumer, err := reader.New(s.o.Cluster)
+	consumer, err := s.o.Reader()
 	if err != nil {
 		return err
 	}
 	defer consumer.Close()
+	s.report.names = consumer.Names()
 	defer s.o.Progress.Wait(progress.Reading(consumer))()
 	var all []sink.Span
 	for _, topic := range s.o.Topics {
@@ -178,7 +182,8 @@ func (s *search) noteRecord(ctx context.Context, m *sink.Message) error {
 	s.report.Records++
 	if s.report.Records%stepRecords == 0 {
 		s.o.Progress.Step(progress.Step{
-			What: "reading Kafka", Done: s.report.Records, Total: s.total, About: true, Unit: "records",
+			What: "reading " + s.report.names.Broker, Done: s.report.Records, Total: s.total, About: true,
+			Unit: "records",
 		})
 	}
 	id, ok := m.Header("id")
@@ -302,7 +307,7 @@ func (r *GhostReport) Err(runbook string) error {
 	}
 	f := &fault.Error{
 		Kind: fault.Operator, Object: "repair",
-		Err: fmt.Errorf("%d events in Kafka have no row", len(r.Ghosts)),
+		Err: fmt.Errorf("%d events in %s have no row", len(r.Ghosts), r.names.Broker),
 		Next: "Tell the consumers of these events, or publish events that take them back: " + runbook + ". To " +
 			"prevent it, set postgres.wait_for_standbys.",
 	}

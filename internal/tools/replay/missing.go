@@ -11,7 +11,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/hashjoin"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -51,13 +50,13 @@ func tmpFault(err error) error {
 	}
 }
 
-// subtract notes the rows that Kafka does not have.
+// subtract notes the rows that the broker does not have.
 func (r *repair) subtract() error {
-	return tmpFault(r.events.Each(func(id hashjoin.ID, tables []uint16, inKafka bool) {
+	return tmpFault(r.events.Each(func(id hashjoin.ID, tables []uint16, published bool) {
 		for _, table := range tables[1:] {
 			r.report.Tables[table].SameID++
 		}
-		if !inKafka {
+		if !published {
 			r.absent[id] = struct{}{}
 		}
 	}))
@@ -113,14 +112,15 @@ func (r *repair) name(ctx context.Context) error {
 	return nil
 }
 
-// readTopics notes the ids of the events that Kafka has. The doubts are why an event that is not there may have been
-// there.
+// readTopics notes the ids of the events that the broker has. The doubts are why an event that is not there may have
+// been there.
 func (r *repair) readTopics(ctx context.Context) (doubts []error, err error) {
-	consumer, err := reader.New(r.o.Kafka.Cluster)
+	consumer, err := r.o.Reader()
 	if err != nil {
 		return nil, err
 	}
 	defer consumer.Close()
+	r.report.Broker = consumer.Names().Broker
 	defer r.o.Progress.Wait(progress.Reading(consumer))()
 	for topic := range r.leads {
 		spans, err := consumer.Spans(ctx, topic)
@@ -176,7 +176,7 @@ func inDoubt(topic string, compacted bool) error {
 }
 
 // readSpan notes the ids of a partition's events.
-func (r *repair) readSpan(ctx context.Context, consumer *reader.Reader, span sink.Span) (doubt, err error) {
+func (r *repair) readSpan(ctx context.Context, consumer sink.Reader, span sink.Span) (doubt, err error) {
 	object, first := fmt.Sprintf("topic %q partition %d", span.Topic, span.Partition), true
 	since := r.tables[0].Since()
 	for m, err := range consumer.Messages(ctx, span) {

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/hashjoin"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/publish"
@@ -42,7 +43,8 @@ type RepairOptions struct {
 
 	DSN    string
 	Admin  setup.Config // at least one table
-	Kafka  kafka.Config
+	Reader sink.OpenReader
+	Kafka  *kafka.Config // nil: nothing can be published
 	Router router.Router
 
 	Progress progress.Reporter
@@ -50,7 +52,9 @@ type RepairOptions struct {
 
 // RepairReport is the result of a repair.
 type RepairReport struct {
-	Found     bool // the missing rows are known; otherwise the rest says nothing yet
+	Found     bool   // the missing rows are known; otherwise the rest says nothing yet
+	Broker    string // that was read
+	Publishes bool   // a repair can publish there
 	Tables    []*Repaired
 	Published int64
 	Examples  []string // rows that could not be published, and why
@@ -64,8 +68,8 @@ type Repaired struct {
 	Rows     int64  `json:"rows"`
 	Unrouted int64  `json:"not_routed"` // rows that make no record
 	Missing  int64  `json:"missing"`
-	Lettered int64  `json:"dead_lettered"` // rows that Kafka does not have because they are dead letters
-	Skipped  int64  `json:"skipped"`       // rows that Kafka does not have because operators skipped them
+	Lettered int64  `json:"dead_lettered"` // rows that the broker does not have because they are dead letters
+	Skipped  int64  `json:"skipped"`       // rows that the broker does not have because operators skipped them
 	// Superseded are rows that a compacted topic does not have, and that a newer event of their key replaces there.
 	Superseded int64 `json:"superseded"`
 	// SameID are rows whose id another row before them has. A record with the id accounts for all of them.
@@ -76,7 +80,7 @@ type Repaired struct {
 	Examples  []string `json:"examples"` // ids
 }
 
-// Missing returns the number of rows that Kafka does not have.
+// Missing returns the number of rows that the broker does not have.
 func (r *RepairReport) Missing() (n int64) {
 	for _, t := range r.Tables {
 		n += t.Missing
@@ -117,13 +121,13 @@ type repair struct {
 	tables    []*outboxtable.Rows
 	report    RepairReport
 	leads     map[string]bool          // topics that rows lead to
-	read      int64                    // records of Kafka
+	read      int64                    // records of the broker
 	toRead    int64                    // offsets of the topics that were begun
 	events    *hashjoin.Difference     // by the hashes of ids, as records have them
-	absent    map[hashjoin.ID]struct{} // of them, which Kafka does not have
+	absent    map[hashjoin.ID]struct{} // of them, which the broker does not have
 	ids       [][]string               // of the rows that are missing, by table; nil: only counted
 	compacted compacted
-	tail      *reader.Reader // of the compacted topics, from the first batch on
+	tail      sink.Reader // of the compacted topics, from the first batch on
 }
 
 // newRepair holds a lock on a session of its own until close.
@@ -133,7 +137,7 @@ func newRepair(ctx context.Context, o *RepairOptions) (*repair, error) {
 		compacted: newCompacted(),
 	}
 	r.publisher = &publisher{Pace: o.Pace, run: o.Run, router: o.Router, began: time.Now(), topics: map[string]*Topic{}}
-	r.report.ranged = !o.Since.IsZero()
+	r.report.ranged, r.report.Publishes = !o.Since.IsZero(), o.Kafka != nil
 	for _, name := range o.Topics {
 		r.leads[name] = true
 	}
@@ -172,8 +176,8 @@ func (r *repair) close() {
 	}
 }
 
-// find decides which rows are missing. The tables come first, then Kafka: this run ignores a row that is written in
-// between.
+// find decides which rows are missing. The tables come first, then the broker: this run ignores a row that is
+// written in between.
 func (r *repair) find(ctx context.Context) error {
 	if err := r.survey(ctx); err != nil {
 		return err
@@ -254,7 +258,16 @@ func (r *repair) publishMissing(ctx context.Context) (err error) {
 	if r.report.Missing() == 0 {
 		return nil
 	}
-	if r.publisher.sender, err = publish.New(ctx, r.o.Kafka, r.o.Progress); err != nil {
+	if r.o.Kafka == nil {
+		return &fault.Error{
+			Kind: fault.Operator, Object: "repair",
+			Err: fmt.Errorf("%s not in %s, and only the connector publishes there",
+				human.Counted(r.report.Missing(), "row is", "rows are"), r.report.Broker),
+			Next: "Insert these rows once more, with new ids. Then dismiss the gap, if one is open " +
+				"(cdc-outbox repair --dismiss).",
+		}
+	}
+	if r.publisher.sender, err = publish.New(ctx, *r.o.Kafka, r.o.Progress); err != nil {
 		return err
 	}
 	defer r.publisher.sender.Close()
