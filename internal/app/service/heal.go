@@ -112,7 +112,8 @@ func (s topics) Absent(ctx context.Context, open []gap.Gap) (setup.Absent, error
 	}}
 	a.IDs, err = replay.FindAbsent(ctx, replay.RepairOptions{
 		Since: from.Add(-gap.Before), DSN: db.DSN, Admin: db.Admin, Reader: reader.Open(producer.Cluster),
-		Router: route, Progress: shown, Letters: c.Router.DeadLetterTopic, HeaderID: wiring.IDOf(c), Skipped: wiring.Decisions(c).Skipped,
+		Router: route, Progress: shown, Letters: c.Router.DeadLetterTopic, HeaderID: wiring.IDOf(c),
+		Skipped: wiring.Decisions(c).Skipped,
 	}, from)
 	return a, err
 }
