@@ -14,7 +14,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/replay"
 )
 
@@ -126,13 +125,9 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 	if err != nil {
 		return err
 	}
-	var producer *kafka.Config
-	if c.Sink == config.SinkKafka {
-		k, err := wiring.Kafka(c)
-		if err != nil {
-			return err
-		}
-		producer = &k
+	producer, err := wiring.Replays(c)
+	if err != nil {
+		return err
 	}
 	route, err := routing.NewTo(c, "")
 	if err != nil {

@@ -3,6 +3,7 @@ package wiring
 import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/nats"
 )
@@ -14,4 +15,13 @@ func Reader(c *config.Loaded) (sink.OpenReader, error) {
 	}
 	k, err := Kafka(c)
 	return reader.Open(k.Cluster), err
+}
+
+// Replays is Kafka for a command that publishes again. It is nil for a broker to which the connector alone publishes.
+func Replays(c *config.Loaded) (*kafka.Config, error) {
+	if c.Sink == config.SinkNATS {
+		return nil, nil
+	}
+	k, err := Kafka(c)
+	return &k, err
 }

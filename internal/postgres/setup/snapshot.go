@@ -173,20 +173,24 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg Config, version
 		return cfg.fill(ctx, orders, exported)
 	}
 	if err := run(fillSQL(cfg, orders, exported)); err != nil {
-		f := postgres.QueryFault("table "+list.String(), err)
-		var fe *fault.Error
-		if errors.As(f, &fe) && sqlstate.Of(err) == sqlstate.NotNullViolation {
-			fe.Kind = fault.Operator
-			fe.With(fault.Do("Give every row of the outbox an id, or set postgres.snapshot to never. This lists "+
-				"the rows without an id.",
-				fmt.Sprintf("SELECT * FROM %s WHERE %s IS NULL;", cfg.Tables[0].SQL(),
-					identifier.Quote(cfg.Columns.ID))))
-		}
-		return f
+		return cfg.fillFault(err)
 	}
 	cfg.Logger.Info("slot created, and the rows listed that are in the outbox already",
 		zap.String(logkey.Slot, cfg.Slot), zap.String(logkey.LSN, point))
 	return nil
+}
+
+// fillFault is for rows that cannot be listed.
+func (cfg Config) fillFault(err error) error {
+	f := postgres.QueryFault("table "+snapshot.List(cfg.Objects).String(), err)
+	var fe *fault.Error
+	if errors.As(f, &fe) && sqlstate.Of(err) == sqlstate.NotNullViolation {
+		fe.Kind = fault.Operator
+		fe.With(fault.Do("Give every row of the outbox an id, or set postgres.snapshot to never. This lists the rows "+
+			"without an id.", fmt.Sprintf("SELECT * FROM %s WHERE %s IS NULL;", cfg.Tables[0].SQL(),
+			identifier.Quote(cfg.Columns.ID))))
+	}
+	return f
 }
 
 // checkSnapshotName refuses a slot whose list would have too long a name.
