@@ -23,12 +23,13 @@ type Reader interface {
 	// ErrNoTopic.
 	Spans(ctx context.Context, topics ...string) ([]Span, error)
 
-	// Since raises From to the first message whose timestamp is not before t, in milliseconds since the Unix epoch.
-	// Messages after it may be older. Without such a message the span becomes empty.
+	// Since raises From to the first message whose timestamp is not before t, in milliseconds since the Unix epoch; or
+	// the time of its arrival, if the broker looks messages up by that. Messages after it may be older. Without such a
+	// message the span becomes empty.
 	Since(ctx context.Context, s Span, t int64) (Span, error)
 
 	// Messages iterates over the span, in order. After an error the iteration ends. Messages that the broker removes
-	// meanwhile, before they are read, are an error, too.
+	// meanwhile, before they are read, are an error, too, unless Removed shows it.
 	Messages(ctx context.Context, s Span) iter.Seq2[*Message, error]
 
 	// Search iterates as Messages does, and may leave out messages that do not hold the bytes anywhere. What it gives
@@ -41,6 +42,10 @@ type Reader interface {
 
 	// Retention returns how long the broker keeps the topic's messages, zero where the user may not ask.
 	Retention(ctx context.Context, topic string) (Retention, error)
+
+	// Removed returns the time before which the broker may have removed messages of the span; it is asked after the
+	// span was read. It is zero if nothing was removed, or if the first message that is left shows it.
+	Removed(ctx context.Context, s Span) (time.Time, error)
 
 	// Names are the broker's words for a text.
 	Names() Names
@@ -66,11 +71,12 @@ type Retention struct {
 
 	Age       time.Duration // 0: for ever
 	Bytes     int64         // the oldest are removed beyond; 0: no limit
+	Messages  int64         // the same
 	Partition bool          // Bytes is the limit of a partition
 	Compacted bool          // of messages with one key, only the last is kept
 
-	// Commands that end Age, Bytes and Compacted.
-	KeepAge, KeepBytes, KeepKeys string
+	// Commands that end Age, Bytes, Messages and Compacted.
+	KeepAge, KeepBytes, KeepMessages, KeepKeys string
 }
 
 // Span is the range [From, End) of offsets of a partition. Raise From to go on where one stopped. From is 0 if the

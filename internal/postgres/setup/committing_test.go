@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
@@ -86,6 +88,16 @@ func TestSetupWaitsForCommits(t *testing.T) {
 		t.Fatal("the setup did not wait for the commit")
 	default:
 	}
+	hasty := db.cfg.WithDefaults()
+	hasty.SlotWait = 0
+	err := hasty.awaitEnds(t.Context(), older, "1000000:1000000:") // which has all as committed
+	require.Equal(t, fault.Retry, fault.KindOf(err))
+	require.ErrorContains(t, err, "commits wait for synchronous standbys")
+	_, next := fault.Split(err)
+	waits := 0
+	require.NoError(t, watching.QueryRow(t.Context(), "SELECT count(*) FROM ("+
+		strings.TrimSuffix(next.Commands[0], ";")+") AS printed").Scan(&waits))
+	require.Equal(t, 1, waits)
 	exec(watching, "ALTER SYSTEM RESET synchronous_standby_names")
 	exec(watching, "SELECT pg_reload_conf()")
 	require.NoError(t, g.Wait())

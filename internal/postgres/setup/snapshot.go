@@ -166,8 +166,8 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg Config, version
 		identifier.QuoteLiteral(cfg.unfinished()+snapshot.MadeAt+point))); err != nil {
 		return postgres.QueryFault("table "+list.String(), err)
 	}
-	if err := awaitCommitting(waitCtx, conn, exported); err != nil {
-		return slotCreationFault(ctx, waitCtx.Err() != nil, servers{conn, conn}, cfg, err)
+	if err := awaitCommitting(ctx, conn, cfg, exported); err != nil {
+		return err
 	}
 	if cfg.fill != nil {
 		return cfg.fill(ctx, orders, exported)

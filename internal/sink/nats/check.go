@@ -71,7 +71,7 @@ func Check(ctx context.Context, c Cluster, exactlyOnce bool, topics []string) []
 		return append(findings, failed(subject, "The server does not know headers.", "Events carry headers.",
 			fault.Do("Upgrade the server to 2.2 or later.")))
 	}
-	e, err := c.existing().lookAt(ctx, conn.js)
+	e, err := c.existing().lookAt(ctx, conn)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound) && c.Create != nil:
 		return append(findings, c.uncovered(c.Create.Subjects, "nats.subjects", topics, preflight.Fine(
@@ -97,7 +97,7 @@ func (c *Cluster) Takes(ctx context.Context, subject string) error {
 		return &fault.Error{Kind: fault.Retry, Object: "nats", Err: err}
 	}
 	defer conn.Close()
-	e, err := c.existing().lookAt(ctx, conn.js)
+	e, err := c.existing().lookAt(ctx, conn)
 	if err != nil {
 		t := streamTrouble(c.Stream, err)
 		return (&fault.Error{Kind: fault.Operator, Object: t.Object, Err: errors.New(t.Sentence)}).With(

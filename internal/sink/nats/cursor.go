@@ -2,17 +2,28 @@ package nats
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"iter"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// Bounds of reading. A message is asked for alone, so several are asked for at once.
+const (
+	readers   = 8       // questions at once
+	stretch   = 32      // sequences for each of them
+	readBytes = 8 << 20 // of payloads, then what was read is given first
 )
 
 // Messages implements sink.Reader.
@@ -25,146 +36,124 @@ func (r *Reader) Search(
 	ctx context.Context, s sink.Span, _ []byte, progress func(next int64),
 ) iter.Seq2[*sink.Message, error] {
 	return func(yield func(*sink.Message, error) bool) {
-		c := &cursor{Span: s, progress: progress, give: func(m *sink.Message) bool { return yield(m, nil) }}
-		for !c.done() {
-			began := c.From
-			err := r.ask(ctx, func(ctx context.Context, stream jetstream.Stream) error {
-				err := c.read(ctx, stream)
-				if err != nil && c.From > began {
-					return nil // there was progress: patience begins again
+		var created time.Time
+		for at := s.From; at < s.End; {
+			var part []*jetstream.RawStreamMsg
+			next := at
+			err := r.ask(ctx, func(ctx context.Context, conn *connection) (err error) {
+				if part, next, err = r.read(ctx, conn, s, at); err != nil {
+					return err
 				}
-				return err
+				return r.same(ctx, conn, s, &created)
 			})
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-		}
-	}
-}
-
-// cursor is how far a span was read.
-type cursor struct {
-	sink.Span
-	give     func(*sink.Message) bool
-	progress func(next int64)
-	stopped  bool // by give
-}
-
-func (c *cursor) done() bool { return c.stopped || c.From >= c.End }
-
-// errMissed is for messages that a consumer has sent and that did not arrive.
-var errMissed = errors.New("messages have not arrived")
-
-// read reads with one consumer, to the end of the span.
-func (c *cursor) read(ctx context.Context, stream jetstream.Stream) error {
-	asking, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	consumer, err := consume(asking, stream, jetstream.ConsumerConfig{
-		FilterSubject: c.Topic, DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq: uint64(max(c.From, 1)),
-	})
-	if err != nil {
-		return err
-	}
-	pending, read := consumer.CachedInfo().NumPending, uint64(0)
-	for pending > 0 && !c.done() {
-		before := read
-		if pending, read, err = c.fetch(ctx, consumer, pending, read); err != nil {
-			return err
-		}
-		if read == before && !c.done() {
-			if err := nothingLeft(ctx, consumer, read); err != nil {
-				return err
+			for _, m := range part {
+				if !yield(decoded(m), nil) {
+					return
+				}
 			}
-			pending = 0
+			at = next
+			progress(at)
 		}
-		c.progress(c.From)
 	}
-	if !c.stopped {
-		c.From = c.End
-	}
-	return nil
 }
 
-// fetch reads a batch from a consumer that has sent read messages and has pending ones, and returns both numbers as
-// they are then.
-func (c *cursor) fetch(
-	ctx context.Context, consumer jetstream.Consumer, pending, read uint64,
-) (nowPending, nowRead uint64, _ error) {
-	asking, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	batch, err := consumer.Fetch(int(min(pending, readBatch)), jetstream.FetchContext(asking))
+// read reads the messages of the span from a sequence on: the first, and what follows soon. next is where to go on.
+func (r *Reader) read(
+	ctx context.Context, conn *connection, s sink.Span, at int64,
+) (part []*jetstream.RawStreamMsg, next int64, _ error) {
+	first, err := conn.stored(ctx, r.cluster.Stream, getRequest{Seq: uint64(max(at, 1)), Subject: s.Topic})
 	if err != nil {
-		return pending, read, err
+		return nil, at, err
 	}
-	for m := range batch.Messages() {
-		meta, err := m.Metadata()
-		if err != nil {
-			return pending, read, err
+	if first == nil || int64(first.Sequence) >= s.End {
+		return nil, s.End, nil
+	}
+	next = int64(first.Sequence) + 1
+	var all [readers]leg
+	var bytes atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range all {
+		all[i] = leg{at: next + int64(i)*stretch, end: min(next+int64(i+1)*stretch, s.End)}
+		g.Go(func() error { return all[i].read(ctx, conn, r.cluster.Stream, s.Topic, &bytes) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, at, err
+	}
+	part = append(part, first)
+	for i := range all {
+		l := &all[i]
+		if l.end <= next {
+			break
 		}
-		if meta.Sequence.Consumer != read+1 {
-			return pending, read, errMissed
-		}
-		read, pending = meta.Sequence.Consumer, meta.NumPending
-		if at := int64(meta.Sequence.Stream); at < c.End {
-			c.From = at + 1
-			c.stopped = !c.give(decoded(m, meta))
-		} else {
-			c.From = c.End
-		}
-		if c.done() {
-			return pending, read, nil
+		part, next = append(part, l.messages...), min(l.at, l.end)
+		if l.at < l.end {
+			break // its rest comes first
 		}
 	}
-	if err := batch.Error(); err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
-		return pending, read, err
-	}
-	return pending, read, nil
+	return part, next, nil
 }
 
-// nothingLeft asks a consumer that sent nothing for a while, because what it still had was removed: anything that it
-// has, or that it has sent, is an error.
-func nothingLeft(ctx context.Context, consumer jetstream.Consumer, read uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	info, err := consumer.Info(ctx)
-	switch {
-	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		return errMissed
-	case err != nil:
-		return err
-	case info.Delivered.Consumer != read:
-		return errMissed
-	case info.NumPending > 0:
-		return errSilent
+// leg is a stretch of the stream that one goroutine reads.
+type leg struct {
+	at, end  int64 // the next sequence to ask for; the end of the stretch
+	messages []*jetstream.RawStreamMsg
+}
+
+func (l *leg) read(ctx context.Context, conn *connection, stream, subject string, bytes *atomic.Int64) error {
+	for l.at < l.end && bytes.Load() < readBytes {
+		m, err := conn.stored(ctx, stream, getRequest{Seq: uint64(l.at), Subject: subject})
+		switch {
+		case err != nil:
+			return err
+		case m == nil || int64(m.Sequence) >= l.end:
+			l.at = l.end
+			return nil
+		}
+		bytes.Add(int64(len(m.Data)))
+		l.messages, l.at = append(l.messages, m), int64(m.Sequence)+1
 	}
 	return nil
+}
+
+// same is an error if the stream is another than when the span was begun: made again, or put back to an older state.
+func (r *Reader) same(ctx context.Context, conn *connection, s sink.Span, created *time.Time) error {
+	info, err := r.info(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if created.IsZero() {
+		*created = info.Created
+	}
+	if info.Created.Equal(*created) && int64(info.State.LastSeq) >= s.End-1 {
+		return nil
+	}
+	return &fault.Error{
+		Kind: fault.Operator, Object: fmt.Sprintf("stream %q", r.cluster.Stream),
+		Err:  fmt.Errorf("it was made again, or put back to an older state, while it was read"),
+		Next: "Run the command again.",
+	}
 }
 
 // decoded is the record of a message, as newMessage has written it. The headers are in the order of their names.
-func decoded(m jetstream.Msg, meta *jetstream.MsgMetadata) *sink.Message {
-	h := m.Headers()
+func decoded(m *jetstream.RawStreamMsg) *sink.Message {
 	out := &sink.Message{
-		Topic: m.Subject(), Offset: int64(meta.Sequence.Stream), Value: m.Data(),
-		Timestamp: meta.Timestamp.UnixMilli(), AppendTime: true,
+		Topic: m.Subject, Offset: int64(m.Sequence), Value: m.Data, Timestamp: m.Time.UnixMilli(), AppendTime: true,
 	}
-	if at, err := time.Parse(time.RFC3339, h.Get(headerTime)); err == nil {
+	if at, err := time.Parse(time.RFC3339, m.Header.Get(headerTime)); err == nil {
 		out.Timestamp, out.AppendTime = at.UnixMilli(), false
 	}
-	if h.Get(headerTombstone) == "true" {
+	if m.Header.Get(headerTombstone) == "true" {
 		out.Value = nil
 	} else if out.Value == nil {
 		out.Value = []byte{}
 	}
-	escaped := strings.Split(h.Get(headerEscaped), ",")
-	names := make([]string, 0, len(h))
-	for name := range h {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		for _, value := range h[name] {
+	escaped := strings.Split(m.Header.Get(headerEscaped), ",")
+	for _, name := range slices.Sorted(maps.Keys(m.Header)) {
+		for _, value := range m.Header[name] {
 			if slices.Contains(escaped, name) {
 				value = unescape(value)
 			}

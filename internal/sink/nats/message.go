@@ -56,7 +56,11 @@ func (l limits) newMessage(rec *router.Record, owner string, pos sink.Position) 
 	}
 	for i := range rec.Headers {
 		one := &rec.Headers[i]
-		if why := illegalName(one.Key); why != "" {
+		why := illegalName(one.Key)
+		if one.Key == "Status" && len(rec.Value) == 0 {
+			why = "makes a message without a payload the server's, for clients"
+		}
+		if why != "" {
 			return nil, &sink.RefusedError{
 				Topic: rec.Topic, Reason: sink.InvalidRecord, Sentence: fmt.Sprintf("the header %q %s", one.Key, why),
 				Remedy: fault.Do("Have later rows name the header otherwise."),

@@ -16,7 +16,7 @@ import (
 // It acknowledges what is stored, and has the rest sent again.
 func (f *flow) settle(ctx context.Context) {
 	p := f.p
-	e, err := p.cfg.lookAt(ctx, f.conn.js)
+	e, err := p.cfg.lookAt(ctx, f.conn)
 	switch {
 	case f.conn.IsClosed():
 		return

@@ -13,9 +13,8 @@ import (
 
 // end is the end of a stream.
 type end struct {
-	stream jetstream.Stream
-	info   *jetstream.StreamInfo
-	last   *jetstream.RawStreamMsg // the newest message that is there; nil: none is
+	info *jetstream.StreamInfo
+	last *jetstream.RawStreamMsg // the newest message that is there; nil: none is
 }
 
 // lookBack is how many sequences before the last one are asked for a message of the relay: after them other writers'
@@ -23,31 +22,22 @@ type end struct {
 const lookBack = 1000
 
 // lookAt returns the end of the stream. A stream that is missing is created if it may be.
-func (c *Cluster) lookAt(ctx context.Context, js jetstream.JetStream) (*end, error) {
+func (c *Cluster) lookAt(ctx context.Context, conn *connection) (*end, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	stream, err := js.Stream(ctx, c.Stream)
+	stream, err := conn.js.Stream(ctx, c.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && c.Create != nil {
-		stream, err = c.create(ctx, js)
+		stream, err = c.create(ctx, conn.js)
 	}
 	if err != nil {
 		return nil, err
 	}
-	e := &end{stream: stream, info: stream.CachedInfo()}
+	e := &end{info: stream.CachedInfo()}
 	if e.info.State.LastSeq == 0 {
 		return e, nil
 	}
-	e.last, err = storedAt(ctx, stream, e.info.State.LastSeq)
+	e.last, err = conn.stored(ctx, c.Stream, getRequest{Seq: e.info.State.LastSeq})
 	return e, err
-}
-
-// storedAt returns the message, nil if it is not there.
-func storedAt(ctx context.Context, stream jetstream.Stream, seq uint64) (*jetstream.RawStreamMsg, error) {
-	m, err := stream.GetMsg(ctx, seq)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, nil
-	}
-	return m, err
 }
 
 func (c *Cluster) create(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, error) {
@@ -63,10 +53,10 @@ func (c *Cluster) create(ctx context.Context, js jetstream.JetStream) (jetstream
 
 // latest finds the newest message of the owner at the end of the stream, and whether nothing that it may have written
 // after it can be missing.
-func (c *Cluster) latest(ctx context.Context, js jetstream.JetStream, owner string) (
+func (c *Cluster) latest(ctx context.Context, conn *connection, owner string) (
 	_ *end, _ sink.Stored, complete bool, _ error,
 ) {
-	e, err := c.lookAt(ctx, js)
+	e, err := c.lookAt(ctx, conn)
 	if err != nil || e.info.State.LastSeq == 0 {
 		return e, sink.Stored{}, true, err
 	}
@@ -82,16 +72,10 @@ func (c *Cluster) latest(ctx context.Context, js jetstream.JetStream, owner stri
 		if seq--; seq < lowest || e.info.State.LastSeq-seq > lookBack {
 			return e, sink.Stored{}, complete && seq < lowest && lowest == 1, nil
 		}
-		if m, err = ask(ctx, e.stream, seq); err != nil {
+		if m, err = conn.stored(ctx, c.Stream, getRequest{Seq: seq}); err != nil {
 			return e, sink.Stored{}, false, err
 		}
 	}
-}
-
-func ask(ctx context.Context, stream jetstream.Stream, seq uint64) (*jetstream.RawStreamMsg, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	return storedAt(ctx, stream, seq)
 }
 
 // storedIn reads the position of a message of the relay.

@@ -42,7 +42,7 @@ func (p *Producer) Begin(ctx context.Context, owner sink.Owner) (sink.Stored, bo
 func (p *Producer) ask(ctx context.Context, owner sink.Owner) (stored sink.Stored, found bool, e *end, err error) {
 	complete := false
 	err = p.untilAnswered(ctx, func(c *connection) (err error) {
-		e, stored, complete, err = p.cfg.latest(ctx, c.js, owner.ID)
+		e, stored, complete, err = p.cfg.latest(ctx, c, owner.ID)
 		return err
 	})
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *Producer) answered(e *end, found, complete bool) {
 func (p *Producer) Keep(ctx context.Context) error {
 	var e *end
 	err := p.untilAnswered(ctx, func(c *connection) (err error) {
-		e, err = p.cfg.lookAt(ctx, c.js)
+		e, err = p.cfg.lookAt(ctx, c)
 		return err
 	})
 	if err != nil {

@@ -71,5 +71,10 @@ func judge(
 			broker+" deletes the oldest letters when there are too many.",
 			fault.Do("Keep the letters until they are decided, or in a file as well.", keeps.KeepBytes, export))
 	}
+	if keeps.Messages > 0 {
+		warn(fmt.Sprintf("It keeps at most %s, and holds %s.", human.Counted(keeps.Messages, "message", "messages"),
+			letters), broker+" deletes the oldest letters when there are too many.",
+			fault.Do("Keep the letters until they are decided, or in a file as well.", keeps.KeepMessages, export))
+	}
 	return found
 }

@@ -224,7 +224,26 @@ func (r *repair) readSpan(ctx context.Context, consumer sink.Reader, span sink.S
 			Commands: []string{"cdc-outbox repair --yes-publish-twice"},
 		}
 	}
-	return doubt, nil
+	removed, err := consumer.Removed(ctx, span)
+	if err == nil && !removed.IsZero() {
+		doubt = removedBefore(removed, since, span.Topic)
+	}
+	return doubt, err
+}
+
+// removedBefore is the doubt about a broker that may have removed what it had before a time, nil if the rows are newer.
+func removedBefore(removed, since time.Time, topic string) error {
+	if !since.Before(removed) {
+		return nil
+	}
+	return &fault.Error{
+		Kind: fault.Operator, Object: "subject " + topic, Err: fmt.Errorf(
+			"what the stream had before %s may have been removed, and counts as missing", human.Time(removed),
+		),
+		Next: "Compare what is newer. A row before that time may have been published: insert none of them again " +
+			"before consumers say that they lack it.",
+		Commands: []string{"cdc-outbox repair --since " + human.Time(removed.Add(time.Minute))},
+	}
 }
 
 // hashID keeps ids of any length in 16 bytes each.

@@ -25,6 +25,9 @@ func (r *Reader) Retention(ctx context.Context, topic string) (sink.Retention, e
 	return keeps, err
 }
 
+// Removed implements sink.Reader.
+func (r *Reader) Removed(context.Context, sink.Span) (time.Time, error) { return time.Time{}, nil }
+
 // forever is beyond the life of a topic, and can be counted in nanoseconds.
 const forever = int64(100 * 365 * 24 * time.Hour / time.Millisecond)
 
