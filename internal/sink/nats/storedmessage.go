@@ -52,7 +52,7 @@ func (c *connection) stored(ctx context.Context, stream string, r getRequest) (*
 	m := &jetstream.RawStreamMsg{
 		Subject: got.Message.Subject, Sequence: got.Message.Sequence, Data: got.Message.Data, Time: got.Message.Time,
 	}
-	if h, err := client.DecodeHeadersMsg(got.Message.Header); err == nil { // otherwise it is no message of the relay
+	if h, err := client.DecodeHeadersMsg(got.Message.Header); err == nil { // the relay writes headers that can be read
 		m.Header = h
 	}
 	return m, nil
