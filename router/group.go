@@ -1,6 +1,6 @@
 package router
 
-// Group gathers reasons that call for the same policy. The groups are five keys below router.bad_rows; the reasons are
+// Group gathers reasons that call for the same policy. The groups are six keys below router.bad_rows; the reasons are
 // many, and new reasons may be added.
 type Group string
 
@@ -10,6 +10,7 @@ const (
 	GroupMissingColumn Group = "missing_column" // the table lacks a column: every row is bad until the table is fixed
 	GroupTooLarge      Group = "too_large"      // larger than the topic takes: the fix is in Kafka, not in the row
 	GroupUnconvertible Group = "unconvertible"  // a value is not of the form its column must have
+	GroupUnknownSchema Group = "unknown_schema" // the schema registry does not know it: the fix is there
 )
 
 // groups holds every reason; a test compares it with Reasons.
@@ -33,6 +34,7 @@ var groups = map[Reason]Group{
 	BadValue:         GroupUnconvertible,
 	BadMessage:       GroupUnconvertible,
 	NotTransactional: GroupUnconvertible,
+	UnknownSchema:    GroupUnknownSchema,
 }
 
 // Group is the reason's group.
@@ -40,5 +42,7 @@ func (r Reason) Group() Group { return groups[r] }
 
 // Groups lists them all.
 func Groups() []Group {
-	return []Group{GroupUnroutable, GroupNullKey, GroupMissingColumn, GroupTooLarge, GroupUnconvertible}
+	return []Group{
+		GroupUnroutable, GroupNullKey, GroupMissingColumn, GroupTooLarge, GroupUnconvertible, GroupUnknownSchema,
+	}
 }

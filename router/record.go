@@ -13,6 +13,7 @@ type Header struct {
 type Record struct {
 	Topic       string
 	TopicNumber uint32 // the Router's for Topic, from 1, so that a producer finds the topic again; 0: none
+	SchemaID    int32  // in the frame of a schema registry, which Value begins with; 0: no frame
 	Partition   int32  // -1: chosen by the key (murmur2, as the Java client does)
 	Key         []byte // nil: no key
 	Value       []byte // nil: a tombstone

@@ -25,8 +25,9 @@ type Router interface {
 	Fits(rel *pgoutput.Relation) bool
 
 	// Route returns the record of an inserted row. It finds columns by name in rel, once per *Relation. The Record and
-	// its slices belong to the Router and to the row, and live until the next call. The error is a *RowError. In the
-	// steady state Route allocates nothing.
+	// its slices belong to the Router and to the row, and live until the next call. The error is a *RowError, or an
+	// *UnresolvedSchema for a row that can be routed once its schema is known. In the steady state Route allocates
+	// nothing.
 	Route(rel *pgoutput.Relation, row pgoutput.Tuple, src Source) (*Record, error)
 
 	// Message returns the content of a logical message as a row: a JSON object (docs/messages.md). The row belongs to

@@ -33,6 +33,7 @@ const (
 	BadMessage       Reason = "bad_message"       // a logical message that is not as docs/messages.md describes
 	NotTransactional Reason = "not_transactional" // a logical message that belongs to no transaction
 	BadValue         Reason = "bad_value"         // a value that cannot be converted as the configuration asks
+	UnknownSchema    Reason = "unknown_schema"    // the schema registry has no such subject, or no such version of it
 )
 
 // Reasons lists them all, for metrics that have to exist before the first row fails.
@@ -40,7 +41,7 @@ func Reasons() []Reason {
 	return []Reason{
 		MissingColumn, MalformedRow, UnchangedValue, BinaryValue, NullID, NullKey, Unroutable, IllegalTopic, BadBytea,
 		BadTimestamp, BadHeaders, ReservedHeader, HeadersTooLarge, TooLarge, NoPartition, InvalidRecord, BadValue,
-		BadMessage, NotTransactional,
+		BadMessage, NotTransactional, UnknownSchema,
 	}
 }
 

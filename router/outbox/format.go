@@ -20,6 +20,7 @@ type event struct {
 	timestamp int64
 	headers   []router.Header
 	trace     []byte // trace id, if the envelope names one
+	schemaID  int32  // in the frame
 }
 
 // setFormat checks the settings of the format in force.
@@ -36,25 +37,35 @@ func (r *Router) setFormat() error {
 		return configError("format", "",
 			fmt.Errorf("%q is none of payload, envelope, cloudevents_binary and cloudevents_structured", r.cfg.Format))
 	}
-	return r.cfg.Registry.validate(r.cfg.Format)
+	return r.setRegistry()
 }
 
 // form gives the value the configured form, and adds the headers that belong to it.
-func (r *Router) form(l *rowPlan, row pgoutput.Tuple, e *event) ([]byte, *router.RowError) {
+func (r *Router) form(l *rowPlan, row pgoutput.Tuple, topic string, e *event) ([]byte, error) {
 	switch r.cfg.Format {
 	case FormatEnvelope:
-		return r.envelope(l, row, e)
+		return asError(r.envelope(l, row, e))
 	case FormatCloudEventsStructured:
-		return r.structured(l, row, e)
+		return asError(r.structured(l, row, e))
 	case FormatCloudEventsBinary:
 		if err := r.binaryHeaders(l, row, e); err != nil {
 			return nil, err
 		}
 	}
-	if r.cfg.Registry.SchemaIDColumn != "" && e.payload != nil {
-		return r.framed(l, row, e)
+	if r.cfg.Registry.framed() && e.payload != nil {
+		value, id, err := r.frame(l, row, topic, e.payload)
+		e.schemaID = id
+		return value, err
 	}
 	return e.payload, nil
+}
+
+// asError keeps a nil *RowError out of an interface.
+func asError(value []byte, err *router.RowError) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return value, nil
 }
 
 // isJSON reports whether the column's type is json or jsonb, so that its text can be part of a JSON document as it is.

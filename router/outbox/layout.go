@@ -12,11 +12,14 @@ type rowPlan struct {
 	aggregateType, aggregateID, eventType, payload layout.Field
 	headers                                        layout.Field
 
-	keys                       []layout.Field // of a key that is not the aggregate id
-	topic                      []layout.Field // of the template's parts, beside them
-	named                      []named        // that become headers
-	attribute                  []named        // that become CloudEvents extensions
-	version, traceID, schemaID layout.Field   // of the envelope and of the registry's frame
+	keys                []layout.Field // of a key that is not the aggregate id
+	topic               []layout.Field // of the template's parts, beside them
+	named               []named        // that become headers
+	attribute           []named        // that become CloudEvents extensions
+	version, traceID    layout.Field   // of the envelope
+	schemaID, schemaVer layout.Field   // of the registry's frame
+	message             layout.Field   // of the indexes of a Protobuf message
+	subject             []layout.Field // of its template's parts, beside them
 
 	resolved bool // the payload's type was looked up
 }
@@ -65,6 +68,11 @@ func (r *Router) newLayout(rel *pgoutput.Relation) *rowPlan {
 		l.attribute = append(l.attribute, named{Field: l.Find(n.column), name: n.name})
 	}
 	l.version, l.traceID = l.Find(r.cfg.Envelope.VersionColumn), l.Find(r.cfg.Envelope.TraceIDColumn)
-	l.schemaID = l.Find(r.cfg.Registry.SchemaIDColumn)
+	g := &r.cfg.Registry
+	l.schemaID, l.schemaVer = l.Find(g.SchemaIDColumn), l.Find(g.VersionColumn)
+	l.message = l.Find(g.MessageIndexesColumn)
+	for i := range r.frames.subject {
+		l.subject = append(l.subject, l.partField(&r.frames.subject[i]))
+	}
 	return l
 }

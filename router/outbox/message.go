@@ -39,7 +39,13 @@ func (r *Router) messageColumns() message.Columns {
 	for _, n := range slices.Concat(r.columnHeaders, r.extensions) {
 		m.Others = append(m.Others, n.column)
 	}
+	for _, p := range r.frames.subject {
+		if p.role == roleColumn {
+			m.Others = append(m.Others, p.text)
+		}
+	}
+	g := &r.cfg.Registry
 	m.Others = append(m.Others, r.cfg.Envelope.VersionColumn, r.cfg.Envelope.TraceIDColumn,
-		r.cfg.Registry.SchemaIDColumn)
+		g.SchemaIDColumn, g.VersionColumn, g.MessageIndexesColumn)
 	return m
 }

@@ -27,6 +27,11 @@ func TestNeeds(t *testing.T) {
 		"router.key_columns":               {outbox(func(c *Config) { c.KeyColumns = []string{"id", "x"} }), true},
 		"router.column_headers":            {outbox(func(c *Config) { c.ColumnHeaders = []string{"x:tenant"} }), true},
 		"router.registry.schema_id_column": {outbox(func(c *Config) { c.Registry.SchemaIDColumn = "x" }), true},
+		"router.registry.subject":          {outbox(func(c *Config) { c.Registry.Subject = "${column:x}" }), true},
+		"router.registry.version_column":   {outbox(func(c *Config) { c.Registry.VersionColumn = "x" }), true},
+		"router.registry.message_indexes_column": {
+			outbox(func(c *Config) { c.Registry.MessageIndexesColumn = "x" }), true,
+		},
 		"router.envelope.version_column": {outbox(func(c *Config) {
 			c.Format, c.Envelope.VersionColumn = FormatEnvelope, "x"
 		}), false},

@@ -56,11 +56,32 @@ func (cfg Config) Needs() []router.Need {
 			Purpose: "it holds the trace id",
 		})
 	}
-	all.Add(router.Need{
-		Key: "router.registry.schema_id_column", Column: cfg.Registry.SchemaIDColumn,
-		Purpose: "it holds the schema's id", Required: true,
-	})
+	cfg.Registry.addNeeds(&all)
 	return all
+}
+
+func (g *Registry) addNeeds(all *router.Needs) {
+	all.Add(router.Need{
+		Key: "router.registry.schema_id_column", Column: g.SchemaIDColumn, Purpose: "it holds the schema's id",
+		Required: true,
+	})
+	parts, _ := parseSubject(g.Subject)
+	for _, p := range parts {
+		if p.role == roleColumn {
+			all.Add(router.Need{
+				Key: "router.registry.subject", Column: p.text, Purpose: "the subject of its schema is built from it",
+				Required: true,
+			})
+		}
+	}
+	all.Add(router.Need{
+		Key: "router.registry.version_column", Column: g.VersionColumn, Purpose: "it holds the schema's version",
+		Required: true,
+	})
+	all.Add(router.Need{
+		Key: "router.registry.message_indexes_column", Column: g.MessageIndexesColumn,
+		Purpose: "it names the Protobuf message", Required: true,
+	})
 }
 
 // addNamed adds the columns of entries such as column:name.

@@ -17,6 +17,7 @@ type Router struct {
 	topics  *topics
 	payload payloads
 	headers headers
+	frames  frames
 	needs   []router.Need
 
 	columnHeaders, extensions []namedColumn
@@ -64,8 +65,8 @@ func New(cfg Config) (*Router, error) {
 }
 
 // Route makes the record of an inserted row. Columns are found by name in rel, once per *Relation. The Record and its
-// slices belong to the Router and to the row and live until the next call. The error is a *RowError. In the steady
-// state it allocates nothing.
+// slices belong to the Router and to the row and live until the next call. The error is a *RowError, or an
+// *UnresolvedSchema with Registry.Subject. In the steady state it allocates nothing.
 func (r *Router) Route(rel *pgoutput.Relation, row pgoutput.Tuple, src router.Source) (*router.Record, error) {
 	l := r.layoutOf(rel)
 	if err := r.route(l, row, src); err != nil {
@@ -144,16 +145,18 @@ func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic s
 		return err
 	}
 	var trace []byte
-	if r.cfg.Format != FormatPayload || r.cfg.Registry.SchemaIDColumn != "" {
+	var schemaID int32
+	if r.cfg.Format != FormatPayload || r.cfg.Registry.framed() {
 		e := event{id: id, kind: eventType, payload: value, timestamp: timestamp, headers: list}
-		if value, err = r.form(l, row, &e); err != nil {
-			return err
+		var ferr error
+		if value, ferr = r.form(l, row, topic.name, &e); ferr != nil {
+			return ferr
 		}
-		list, trace = e.headers, e.trace
+		list, trace, schemaID = e.headers, e.trace, e.schemaID
 	}
 	r.record = router.Record{
 		Topic: topic.name, TopicNumber: topic.number, Partition: -1, Key: key, Value: value, Headers: list,
-		Timestamp: timestamp, TraceID: trace,
+		Timestamp: timestamp, TraceID: trace, SchemaID: schemaID,
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"regexp"
 	"strings"
 
@@ -25,6 +26,7 @@ const (
 	roleColumn // any other column, by name
 	roleTable  // name of the relation
 	roleSchema // and its schema
+	roleTopic  // of the record; only a subject is built from it
 )
 
 var placeholders = map[string]role{
@@ -34,6 +36,13 @@ var placeholders = map[string]role{
 	"table":          roleTable,
 	"schema":         roleSchema,
 }
+
+// subjectPlaceholders are the placeholders of a subject in a schema registry.
+var subjectPlaceholders = func() map[string]role {
+	all := maps.Clone(placeholders)
+	all["topic"] = roleTopic
+	return all
+}()
 
 // columnPlaceholder starts a placeholder of a column that has no role, such as ${column:region}.
 const columnPlaceholder = "column:"
@@ -92,12 +101,21 @@ func newTopics(template string) (*topics, error) {
 }
 
 func parseTemplate(template string) ([]part, error) {
+	parts, err := parseParts(template, placeholders, router.CheckChars)
+	if err != nil {
+		return nil, err
+	}
+	return parts, checkLiteral(parts)
+}
+
+// parseParts parses a template with these placeholders, whose literals have to pass the check.
+func parseParts(template string, names map[string]role, check func(string) error) ([]part, error) {
 	var parts []part
 	rest := template
 	for rest != "" {
 		before, after, found := strings.Cut(rest, "${")
 		if before != "" {
-			if err := router.CheckChars(before); err != nil {
+			if err := check(before); err != nil {
 				return nil, err
 			}
 			parts = append(parts, part{text: before})
@@ -109,7 +127,7 @@ func parseTemplate(template string) ([]part, error) {
 		if !closed {
 			return nil, errors.New("a placeholder lacks its closing brace")
 		}
-		r, known := placeholders[name]
+		r, known := names[name]
 		column, isColumn := strings.CutPrefix(name, columnPlaceholder)
 		switch {
 		case known:
@@ -117,12 +135,20 @@ func parseTemplate(template string) ([]part, error) {
 		case isColumn && column != "":
 			parts = append(parts, part{role: roleColumn, text: column})
 		default:
-			return nil, fmt.Errorf("unknown placeholder %q; there are ${aggregate_type}, ${aggregate_id}, ${type}, "+
-				"${column:NAME}, ${table} and ${schema}", "${"+name+"}")
+			return nil, unknownPlaceholder(name, names)
 		}
 		rest = tail
 	}
-	return parts, checkLiteral(parts)
+	return parts, nil
+}
+
+func unknownPlaceholder(name string, names map[string]role) error {
+	topic := ""
+	if _, has := names["topic"]; has {
+		topic = "${topic}, "
+	}
+	return fmt.Errorf("unknown placeholder %q; there are %s${aggregate_type}, ${aggregate_id}, ${type}, "+
+		"${column:NAME}, ${table} and ${schema}", "${"+name+"}", topic)
 }
 
 // checkRoles finds placeholders of columns that the configuration does not name.
@@ -130,11 +156,22 @@ func (t *topics) checkRoles(c Columns) error {
 	for _, p := range t.parts {
 		if p.role == roleAggregateType && c.AggregateType == "" {
 			return configError("topic", "Name the column in router.columns.aggregate_type, or leave "+
-				"${aggregate_type} out.", errors.New("it names a column that the table does not have"))
+				"${aggregate_type} out.", errAbsentRole)
 		}
 		if p.role == roleType && c.Type == "" {
-			return configError("topic", "Name the column in router.columns.type, or leave ${type} out.",
-				errors.New("it names a column that the table does not have"))
+			return configError("topic", "Name the column in router.columns.type, or leave ${type} out.", errAbsentRole)
+		}
+	}
+	return nil
+}
+
+var errAbsentRole = errors.New("it names a column that the table does not have")
+
+// absentRole is the error if parts name a column by a role that no column has.
+func absentRole(parts []part, c Columns) error {
+	for _, p := range parts {
+		if p.role == roleAggregateType && c.AggregateType == "" || p.role == roleType && c.Type == "" {
+			return errAbsentRole
 		}
 	}
 	return nil
@@ -209,30 +246,11 @@ func (cfg Config) Renamed() func(name string) string {
 
 // topicOf returns the topic for a row.
 func (t *topics) topicOf(l *rowPlan, row pgoutput.Tuple) (seenTopic, *router.RowError) {
-	t.buf = t.buf[:0]
-	for i := range t.parts {
-		p := &t.parts[i]
-		switch p.role {
-		case literal:
-			t.buf = append(t.buf, p.text...)
-			continue
-		case roleTable:
-			t.buf = append(t.buf, l.Rel.Name...)
-			continue
-		case roleSchema:
-			t.buf = append(t.buf, l.Rel.Namespace...)
-			continue
-		}
-		f := l.topic[i]
-		text, err := l.Text(row, f)
-		if err != nil {
-			return seenTopic{}, err
-		}
-		if len(text) == 0 {
-			return seenTopic{}, l.Unroutable(row, f, text == nil)
-		}
-		t.buf = append(t.buf, text...)
+	buf, err := l.expand(t.buf[:0], t.parts, l.topic, row, "")
+	if err != nil {
+		return seenTopic{}, err
 	}
+	t.buf = buf
 	at := &t.recent[maphash.Bytes(t.seed, t.buf)%recentTopics]
 	if at.number != 0 && string(at.built[:at.length]) == string(t.buf) {
 		return seenTopic{at.name, at.number}, nil
@@ -248,6 +266,43 @@ func (t *topics) topicOf(l *rowPlan, row pgoutput.Tuple) (seenTopic, *router.Row
 		at.name, at.number, at.length = seen.name, seen.number, uint8(copy(at.built[:], t.buf))
 	}
 	return seen, nil
+}
+
+// expand appends the text that a template gives for a row. fields are the columns of its parts, beside them. topic is
+// the record's topic for the template of a subject, and empty for the template of topics.
+func (l *rowPlan) expand(dst []byte, parts []part, fields []layout.Field, row pgoutput.Tuple, topic string) (
+	[]byte, *router.RowError,
+) {
+	for i := range parts {
+		p := &parts[i]
+		switch p.role {
+		case literal:
+			dst = append(dst, p.text...)
+			continue
+		case roleTable:
+			dst = append(dst, l.Rel.Name...)
+			continue
+		case roleSchema:
+			dst = append(dst, l.Rel.Namespace...)
+			continue
+		case roleTopic:
+			dst = append(dst, topic...)
+			continue
+		}
+		text, err := l.Text(row, fields[i])
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case len(text) > 0:
+		case topic == "":
+			return nil, l.Unroutable(row, fields[i], text == nil)
+		default:
+			return nil, l.withoutSubject(row, fields[i])
+		}
+		dst = append(dst, text...)
+	}
+	return dst, nil
 }
 
 // check makes a new name of the buffer's text.
