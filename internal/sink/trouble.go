@@ -40,6 +40,9 @@ const (
 	NoProducerID      TroubleKind = "no_producer_id"   // InitProducerID fails
 	RecordTooLarge    TroubleKind = "record_too_large" // a single record exceeds the topic's max.message.bytes
 	Rejected          TroubleKind = "rejected"         // any other error code
+
+	RegistryUnreachable TroubleKind = "registry_unreachable" // the schema registry gives no answer
+	RegistryRefuses     TroubleKind = "registry_refuses"     // it gives no answer that says what was asked
 )
 
 // Passes reports whether trouble with a connection often ends without an operator, so that trying again soon is right.

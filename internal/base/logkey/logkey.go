@@ -57,6 +57,7 @@ const (
 	RetryIn           = "retry_in"            // until the next attempt
 	Routine           = "routine"             // of a notice of the server
 	Rows              = "rows"                // a number of outbox rows
+	SchemaID          = "schema_id"           // of a schema in a registry
 	SecondsToFull     = "seconds_to_full"     // until the disk is full
 	SecondsToLimit    = "seconds_to_limit"    // until max_slot_wal_keep_size
 	Sentence          = "sentence"            // an alert's sentence

@@ -1,0 +1,191 @@
+package schemaregistry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+const (
+	// maxAnswer bounds an answer, which has the text of the schema. A registry stores schemas in Kafka records, which
+	// are rarely allowed to be longer than 1 MiB, and JSON may double that.
+	maxAnswer = 8 << 20
+	// accept is the media type of the API, first in its own form.
+	accept = "application/vnd.schemaregistry.v1+json, application/json"
+
+	codeNoSubject = 40401
+	codeNoVersion = 40402
+)
+
+// Client asks a registry.
+type Client struct {
+	URL       string // of the API, without a login
+	Authorize func(context.Context, *http.Request) error
+	HTTP      *http.Client // nil: http.DefaultClient; redirects are not followed
+}
+
+// answer is what a registry says of a schema.
+type answer struct {
+	ID    int32
+	State router.SchemaAnswer
+}
+
+// lookup asks once. The error is an *Error.
+func (c *Client) lookup(ctx context.Context, need router.UnresolvedSchema) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.URL, "/")+"/subjects/"+
+		url.PathEscape(need.Subject)+"/versions/"+need.Version.String(), http.NoBody)
+	if err != nil {
+		return answer{}, c.failed(false, errors.New("its address is not one"), correctURL)
+	}
+	req.Header.Set("Accept", accept)
+	if c.Authorize != nil {
+		if err := c.Authorize(ctx, req); err != nil {
+			return answer{}, c.unauthorized(err)
+		}
+	}
+	client := http.Client{}
+	if c.HTTP != nil {
+		client = *c.HTTP
+	}
+	// A redirect may lead to another host, which the login is not for.
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer{}, c.unreachable(ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return c.refused(resp)
+	}
+	return c.read(ctx, resp, need)
+}
+
+// read takes the id out of an answer.
+func (c *Client) read(ctx context.Context, resp *http.Response, need router.UnresolvedSchema) (answer, error) {
+	var got struct {
+		ID      *int64 `json:"id"`
+		Version *int64 `json:"version"`
+	}
+	body := &io.LimitedReader{R: resp.Body, N: maxAnswer}
+	err := json.NewDecoder(body).Decode(&got)
+	switch {
+	case body.N <= 0:
+		return answer{}, c.failed(false, fmt.Errorf("its answer is longer than %d bytes", maxAnswer), correctURL)
+	case err != nil && (ctx.Err() != nil || fault.Connection(err) != ""):
+		return answer{}, c.unreachable(ctx, err)
+	case err != nil || got.ID == nil || got.Version == nil:
+		return answer{}, c.failed(false, errors.New("its answer is not a version of a subject"), correctURL)
+	case *got.ID < 0 || *got.ID > 1<<31-1:
+		return answer{}, c.failed(false, fmt.Errorf("its answer has the id %d, which no frame can hold", *got.ID),
+			correctURL)
+	case need.Version != router.LatestSchema && *got.Version != int64(need.Version):
+		return answer{}, c.failed(false, fmt.Errorf("asked for version %s of subject %q, it answers with version %d",
+			need.Version, need.Subject, *got.Version), correctURL)
+	}
+	return answer{ID: int32(*got.ID), State: router.SchemaKnown}, nil
+}
+
+// refused judges an answer by its status and by the registry's code. The text of the answer is not taken over: it may
+// repeat anything.
+func (c *Client) refused(resp *http.Response) (answer, error) {
+	var got struct {
+		Code int `json:"error_code"`
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if strings.HasSuffix(kind, "json") {
+		_ = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&got)
+	}
+	status := resp.StatusCode
+	switch {
+	case status == http.StatusNotFound && got.Code == codeNoSubject:
+		return answer{State: router.SchemaNoSubject}, nil
+	case status == http.StatusNotFound && got.Code == codeNoVersion:
+		return answer{State: router.SchemaNoVersion}, nil
+	}
+	text := strings.TrimSpace(fmt.Sprintf("it answers %d %s", status, http.StatusText(status)))
+	if got.Code != 0 && got.Code != status {
+		text += fmt.Sprintf(" (code %d)", got.Code)
+	}
+	cause := errors.New(text)
+	switch {
+	case status == http.StatusUnauthorized:
+		return answer{}, c.failed(false, cause, "Correct router.registry.username and router.registry.password. "+
+			"A secret in a file is read again for each request.")
+	case status == http.StatusForbidden:
+		return answer{}, c.failed(false, cause, "Give the user of router.registry the right to read this subject.")
+	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
+		return answer{}, c.failed(true, cause, lookAtRegistry)
+	case status >= 300 && status < 400:
+		return answer{}, c.failed(false, cause, "Name the address that it redirects to in router.registry.url; "+
+			"redirects are not followed, because a login goes to no other host.")
+	case status == http.StatusNotFound:
+		return answer{}, c.failed(false, cause, correctURL)
+	}
+	return answer{}, c.failed(false, cause, "Compare router.registry with what the registry expects.")
+}
+
+const (
+	correctURL = "Correct router.registry.url: it is the address of an API that is compatible with Confluent's " +
+		"registry, such as https://registry.example.com, with Apicurio …/apis/ccompat/v7."
+	lookAtRegistry = "Look at the registry, and at the network between it and this host. It is asked again " +
+		"automatically."
+)
+
+func (c *Client) unauthorized(err error) *Error {
+	var known *Error
+	if errors.As(err, &known) {
+		return known
+	}
+	return c.failed(false, err, "Make the login of router.registry readable.")
+}
+
+func (c *Client) unreachable(ctx context.Context, err error) *Error {
+	what := fault.Connection(err)
+	switch {
+	case ctx.Err() != nil:
+		what = "does not answer"
+	case what == "":
+		var malformed *url.Error
+		if errors.As(err, &malformed) {
+			err = malformed.Err
+		}
+		what = "cannot be asked: " + fault.OneLine(err).Error()
+	}
+	return c.failed(true, errors.New("it "+what), lookAtRegistry)
+}
+
+func (c *Client) failed(passes bool, err error, next string) *Error {
+	return &Error{Passes: passes, Object: "schema registry " + c.URL, Err: err, Next: next}
+}
+
+// Error is why a registry gave no answer about a schema.
+type Error struct {
+	Passes bool   // it often ends without an operator
+	Object string // the registry
+	Err    error
+	Next   string
+}
+
+// Error is the object and the cause.
+func (e *Error) Error() string { return e.Object + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Fault is the error of a command that cannot go on.
+func (e *Error) Fault() *fault.Error {
+	kind := fault.Operator
+	if e.Passes {
+		kind = fault.Retry
+	}
+	return &fault.Error{Kind: kind, Object: e.Object, Err: e.Err, Next: e.Next}
+}
