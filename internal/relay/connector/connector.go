@@ -30,6 +30,7 @@ type Config struct {
 	Replication replication.Config // Confirmed, OnIdentity and OnState are set by the connector
 	Sink        sink.Open          // required; its producer has an owner
 	Router      router.Router      // required; used by one goroutine only
+	Schemas     relay.Schemas      // that the Router may need; nil: it needs none
 
 	ExactlyOnce bool        // the producer stores the position together with the records
 	Keeper      sink.Keeper // of the checkpoint's mark if the producer stores no position; nil: none is kept
@@ -161,6 +162,9 @@ func (c *Connector) Run(ctx context.Context) error {
 	})
 	if c.keeper != nil {
 		g.Go(func() error { return c.keeper.Run(life) })
+	}
+	if c.cfg.Schemas != nil {
+		g.Go(func() error { return c.cfg.Schemas.Run(life) })
 	}
 	if c.cfg.Standbys != nil {
 		g.Go(func() error { return c.cfg.Standbys.Run(life) })

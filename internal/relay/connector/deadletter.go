@@ -158,16 +158,22 @@ func (r *reader) waitAt(row outboxRow, bad badrow.Row, refused *sink.RefusedErro
 
 // leave ends a halt that was waited out.
 func (r *reader) leave() {
-	r.c.mu.Lock()
-	was := r.c.halted
-	r.c.halted = nil
-	r.c.mu.Unlock()
-	if was == nil {
-		return
+	if was := r.c.endHalt(relay.Streaming); was != nil {
+		r.c.log.Info("topic takes the event now; continuing", zap.String(logkey.Event, was.EventID),
+			zap.String(logkey.LSN, was.LSN))
 	}
-	r.c.setState(relay.State{Name: relay.Streaming})
-	r.c.log.Info("topic takes the event now; continuing", zap.String(logkey.Event, was.EventID),
-		zap.String(logkey.LSN, was.LSN))
+}
+
+// endHalt ends a halt, and returns the row; nil if there was none.
+func (c *Connector) endHalt(next relay.StateName) *relay.HaltedRow {
+	c.mu.Lock()
+	was := c.halted
+	c.halted = nil
+	c.mu.Unlock()
+	if was != nil {
+		c.setState(relay.State{Name: next})
+	}
+	return was
 }
 
 func remedy(r *sink.RefusedError) fault.Remedy { return badrow.Remedy(r, "the relay continues") }

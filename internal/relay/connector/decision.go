@@ -104,10 +104,14 @@ func (r *reader) awaitResume(s stream) error {
 	return nil
 }
 
-// awaitDecision keeps the reader at a halted row until an operator decides about that very row.
+// awaitDecision keeps the reader at a halted row until an operator decides about that very row. A row that halted for
+// its schema is routed again from time to time.
 func (r *reader) awaitDecision(bad badrow.Row) (relay.Decision, error) {
+	again := r.schemaAgain()
 	for {
 		select {
+		case <-again:
+			return relay.Decision{}, errLookAgain
 		case d := <-r.c.decided:
 			if d.Of(string(bad.Position), bad.EventID) {
 				return d, nil

@@ -401,7 +401,10 @@ func startWith(t *testing.T, cfg Config, p *fakeProducer, openings ...opening) *
 	r, err := outbox.New(outbox.Config{Columns: outbox.DefaultColumns(), Topic: outbox.DefaultTopic})
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
-	cfg.Router, cfg.Metrics = r, telemetry.NewMetrics(registry)
+	cfg.Metrics = telemetry.NewMetrics(registry)
+	if cfg.Router == nil {
+		cfg.Router = r
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
 	}

@@ -247,10 +247,9 @@ func (r *reader) produce(row outboxRow, bad error) error {
 	if bad != nil {
 		return r.applyPolicy(row, bad)
 	}
-	rec, err := r.c.cfg.Router.Route(row.relation, row.tuple,
-		router.Source{Position: r.position, CommitTime: r.commitTime})
-	if err != nil {
-		return r.applyPolicy(row, err)
+	rec, err := r.route(row)
+	if rec == nil {
+		return err
 	}
 	if r.snapshot && r.c.cfg.SnapshotHeader {
 		rec.Headers = append(rec.Headers, router.Header{Key: "snapshot", Value: []byte("true")})

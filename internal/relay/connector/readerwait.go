@@ -22,6 +22,8 @@ var errPaused = errors.New("paused")
 // was restarted keeps WAL for a connector that only looks alive.
 func (r *reader) awaitStop(s stream) error {
 	select {
+	case <-r.schemaAgain():
+		return nil
 	case <-r.c.stopping:
 		return r.finish(s)
 	case <-r.c.life.Done():

@@ -51,16 +51,25 @@ func (c *Connector) Ready() (bool, string) {
 	if age := c.progress.age(now); age > c.cfg.Stall {
 		return false, c.stalledReason(age)
 	}
-	age, why := c.standbyWait(now)
+	age, why := c.readerWait(now)
 	if age > c.cfg.Stall {
 		return false, why
 	}
-	// While the window is full, or a transaction waits for standbys, the reader does not listen, so silence says
-	// nothing about Postgres then; but then the checks above report it.
+	// While the window is full, or something waits for standbys or for a schema, the reader does not listen, so silence
+	// says nothing about Postgres then; but then the checks above report it.
 	if age := now.Sub(s.LastHeard()); age > c.cfg.Stall && c.idle() && why == "" {
 		return false, fmt.Sprintf("nothing was heard from Postgres for %s", human.Duration(age))
 	}
 	return true, "streaming"
+}
+
+// readerWait is for how long the reader has waited for something that is neither Postgres nor Kafka, 0 if it does not,
+// and why.
+func (c *Connector) readerWait(now time.Time) (time.Duration, string) {
+	if age, why := c.standbyWait(now); why != "" {
+		return age, why
+	}
+	return c.schemaWait(now)
 }
 
 // Waits reports whether another instance holds the slot and this one would take over, with the sentence of Ready.
@@ -76,6 +85,9 @@ func (c *Connector) idle() bool {
 }
 
 func (c *Connector) stalledReason(age time.Duration) string {
+	if _, waits := c.schemaWait(time.Now()); waits != "" {
+		return waits
+	}
 	why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", human.Duration(age))
 	if t := c.producer.Trouble(); len(t) > 0 {
 		why += ": " + t[0].Wait().Sentence()

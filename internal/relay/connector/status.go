@@ -139,6 +139,7 @@ func (c *Connector) Status() Status {
 	}
 	st.Snapshot = c.snapshot.status()
 	st.Waits = append(st.Waits, c.standbyWaits()...)
+	st.Waits = append(st.Waits, c.schemaWaits()...)
 	for _, t := range c.producer.Trouble() {
 		st.Waits = append(st.Waits, t.Wait())
 	}

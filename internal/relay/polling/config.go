@@ -43,6 +43,7 @@ type Config struct {
 
 	Sink        sink.Open                     // its producer has no owner
 	NewRouter   func() (router.Router, error) // one for each worker
+	Schemas     relay.Schemas                 // that the routers may need; nil: they need none
 	Policies    relay.Policies                // for bad rows: a halted row blocks its lane only
 	DeadLetters deadletter.Builder
 

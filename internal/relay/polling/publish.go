@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -14,6 +15,8 @@ const (
 	feedWait = time.Second
 	// roomWait is how long a row waits for room in the window at a time.
 	roomWait = 10 * time.Millisecond
+	// schemaWait is how long a worker waits for a schema registry at a time.
+	schemaWait = 250 * time.Millisecond
 )
 
 // attempt is one try to hand a row of the batch to the producer.
@@ -40,6 +43,9 @@ func (a attempt) later(err error) error {
 func (w *worker) publish(a attempt) (taken bool, err error) {
 	rec, err := w.router.Route(w.batch.relation, w.batch.tuple(a.row), router.Source{CommitTime: time.Now()})
 	if err != nil {
+		if need := relay.Unresolved(w.r.cfg.Schemas, err); need != nil {
+			return w.awaitSchema(a, *need)
+		}
 		return w.applyPolicy(a, err)
 	}
 	err = w.offer(a, rec)
@@ -51,6 +57,22 @@ func (w *worker) publish(a attempt) (taken bool, err error) {
 		return w.notTaken(a, rec, refused)
 	}
 	return false, a.later(err)
+}
+
+// awaitSchema waits for the row's schema for a short time. After that its lane is left to a later claim, while the
+// other lanes go on: no key is in two of them.
+func (w *worker) awaitSchema(a attempt, need router.UnresolvedSchema) (taken bool, err error) {
+	w.r.producer.Flush()
+	limited, cancel := context.WithTimeout(a.limit, schemaWait)
+	defer cancel()
+	switch err := w.r.cfg.Schemas.Resolve(limited, need); {
+	case err == nil:
+		return false, nil // it is routed again
+	case a.ctx.Err() != nil:
+		return false, a.ctx.Err()
+	}
+	w.batch.leave(a.row)
+	return true, nil
 }
 
 // errNoRoom is a window that stayed full.

@@ -34,6 +34,11 @@ func (r *Relay) Ready() (bool, string) {
 	if w := r.lockedLanes(); len(w) > 0 {
 		return false, w[0].Sentence()
 	}
+	for _, w := range r.schemaWaits() {
+		if age := now.Sub(w.Since); age > r.cfg.Stall {
+			return false, fmt.Sprintf("rows were not published for %s: %s", human.Duration(age), w.Sentence())
+		}
+	}
 	var oldest time.Duration
 	for _, w := range r.workers {
 		oldest = max(oldest, w.batch.waited(now))

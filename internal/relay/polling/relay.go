@@ -134,6 +134,9 @@ func (r *Relay) work(life context.Context) error {
 	if r.cfg.Notify {
 		others.Go(func() error { return r.listen(around) })
 	}
+	if r.cfg.Schemas != nil {
+		others.Go(func() error { return r.cfg.Schemas.Run(around) })
+	}
 	others.Go(func() error {
 		defer end()
 		return r.workSessions(around)

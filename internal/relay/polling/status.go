@@ -76,6 +76,7 @@ func (r *Relay) Status() Status {
 		}
 	}
 	st.Waits = append(st.Waits, r.lockedLanes()...)
+	st.Waits = append(st.Waits, r.schemaWaits()...)
 	for _, t := range r.producer.Trouble() {
 		st.Waits = append(st.Waits, t.Wait())
 	}
@@ -83,6 +84,14 @@ func (r *Relay) Status() Status {
 		st.Grown = append(st.Grown, relay.Growth(g))
 	}
 	return st
+}
+
+// schemaWaits are why rows wait for their schemas.
+func (r *Relay) schemaWaits() []fault.Wait {
+	if r.cfg.Schemas == nil {
+		return nil
+	}
+	return r.cfg.Schemas.Waits()
 }
 
 // watchMetrics registers the gauges read at each scrape, and makes the counters of possible events, so that their first

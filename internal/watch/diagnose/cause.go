@@ -42,6 +42,12 @@ const OtherRelay = "other_relay"
 // PhysicalStandbys is the kind of the wait for standbys that have not flushed a transaction.
 const PhysicalStandbys = "physical_standbys"
 
+// RegistryUnreachable and RegistryRefuses are the kinds of the waits for a schema registry.
+const (
+	RegistryUnreachable = "registry_unreachable"
+	RegistryRefuses     = "registry_refuses"
+)
+
 const (
 	// manyRows make a transaction worth naming: fewer have passed before an operator has read the sentence.
 	manyRows = 10_000

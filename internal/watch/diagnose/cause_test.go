@@ -283,6 +283,9 @@ func TestRelayRules(t *testing.T) {
 			State: streaming, HeardSecondsAgo: ago(time.Minute),
 			Window: relay.Window{Records: 1},
 		}, nil, "", alert.OK, ""},
+		"silent, but rows wait for a schema": {relay.Account{
+			State: streaming, HeardSecondsAgo: ago(time.Minute), Waits: []fault.Wait{{Kind: RegistryRefuses}},
+		}, nil, "", alert.OK, ""},
 		"no stream": {relay.Account{State: relay.State{
 			Name: relay.Reconnecting, Reason: "refused",
 			Since: now.Add(-time.Minute),

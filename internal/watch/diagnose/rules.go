@@ -134,8 +134,8 @@ func (r *Relay) deadLetters(st relay.Account, now time.Time) alert.Finding {
 	return f
 }
 
-// streamSilent leaves out an instance that waits for its turn, and one whose full window, or a transaction that waits
-// for standbys, keeps it from listening.
+// streamSilent leaves out an instance that waits for its turn, and one whose full window, or rows that wait for
+// standbys or for a schema, keep it from listening.
 func streamSilent(st relay.Account, now time.Time) alert.Finding {
 	f := alert.Finding{Alert: StreamSilent}
 	age := now.Sub(st.State.Since)
@@ -150,7 +150,7 @@ func streamSilent(st relay.Account, now time.Time) alert.Finding {
 			}
 		}
 	case relay.Streaming:
-		_, held := waitOf(st, PhysicalStandbys)
+		_, held := waitOf(st, PhysicalStandbys, RegistryUnreachable, RegistryRefuses)
 		if ago := st.HeardSecondsAgo; ago != nil && *ago >= silent.Seconds() && st.Window.Records == 0 && !held {
 			f.Level = alert.Critical
 			f.Sentence = fmt.Sprintf("Nothing was heard from Postgres for %s.",

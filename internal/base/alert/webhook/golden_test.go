@@ -83,6 +83,16 @@ func causes() map[string]alert.Cause {
 			string(sink.TopicMissing), `topic "order.events"`, "it does not exist",
 			"Create it.", "kafka-topics.sh --create --topic order.events",
 		},
+		{
+			string(sink.RegistryUnreachable), "schema registry https://registry.example",
+			`rows wait for the id of subject "order.events-value", version latest: it refuses connections`,
+			"Look at the registry.",
+		},
+		{
+			string(sink.RegistryRefuses), "schema registry https://registry.example",
+			`rows wait for the id of subject "order.events-value", version 3: it answers 401 Unauthorized`,
+			"Correct router.registry.username and router.registry.password.",
+		},
 		{string(sink.NoLeader), "partition order.events/3", "no broker leads it", ""},
 		{
 			string(sink.NotEnoughReplicas), "partition order.events/3",
@@ -177,7 +187,7 @@ func cases() map[string]alert.Event {
 // TestBodies compares what is posted, in each format, for each alert in each state and for each cause, with what it
 // was. deploy/testdata/rules reads the files with Alertmanager's own types.
 func TestBodies(t *testing.T) {
-	require.Len(t, causes(), 28, "two cases with one code would hide each other")
+	require.Len(t, causes(), 30, "two cases with one code would hide each other")
 	for _, name := range Formats {
 		t.Run(name, func(t *testing.T) {
 			bodies := map[string]json.RawMessage{}
