@@ -20,6 +20,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/decision"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/stay"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/schemaregistry"
 )
 
 // Publisher is a polling relay. Make one with New, run it once. All methods may be called from any goroutine, before,
@@ -31,6 +32,7 @@ type Publisher struct {
 	began    atomic.Bool
 	now      atomic.Pointer[attempt]
 	stay     *stay.Stay
+	schemas  *schemaregistry.Registry // nil: none
 }
 
 // attempt is a relay with its metrics. It runs once; after an error that ended it there is another one.
@@ -51,6 +53,9 @@ func New(o Options) (*Publisher, error) {
 	p := &Publisher{
 		config: c, log: log, register: o.Registerer, stay: stay.New(stay.Config{On: true, Logger: log}),
 	}
+	if p.schemas, err = wiring.Schemas(c, log); err != nil {
+		return nil, err
+	}
 	if err := p.next(); err != nil {
 		return nil, err
 	}
@@ -67,7 +72,7 @@ func New(o Options) (*Publisher, error) {
 // next makes the relay of an attempt.
 func (p *Publisher) next() error {
 	registry := prometheus.NewRegistry()
-	cfg, err := wiring.PollingRelay(p.config, p.log, registry)
+	cfg, err := wiring.PollingRelay(p.config, p.log, registry, p.schemas)
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func (a *app) retry(ctx context.Context, c *config.Loaded, o *retryFlags, names 
 	if o.Kafka, err = wiring.Kafka(c); err != nil {
 		return err
 	}
-	if o.Router, err = routing.NewTo(c, o.Corrections.Topic); err != nil {
+	if o.Router, err = routing.NewTo(ctx, c, o.Corrections.Topic); err != nil {
 		return err
 	}
 	o.Names, o.DSN, o.Tables, o.Progress = names, db.DSN, db.Admin.Tables, a.progress()

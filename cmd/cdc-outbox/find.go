@@ -79,7 +79,7 @@ func (a *app) find(ctx context.Context, c *config.Loaded, id string, o *findFlag
 	if err != nil {
 		return err
 	}
-	route, err := routing.New(c)
+	route, err := routing.NewTo(ctx, c, "")
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ row, or a row cannot become a record.`,
 			if err != nil {
 				return err
 			}
-			o, err := service.PreviewOptions(c)
+			o, err := service.PreviewOptions(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func (a *app) runToStdout(ctx context.Context, c *config.Loaded) error {
 		return fault.Usage("--sink stdout reads the log, and source is polling",
 			"cdc-outbox preview shows what rows of the table become")
 	}
-	o, err := service.PreviewOptions(c)
+	o, err := service.PreviewOptions(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 	if err != nil {
 		return err
 	}
-	route, err := routing.NewTo(c, "")
+	route, err := routing.NewTo(ctx, c, "")
 	if err != nil {
 		return err
 	}

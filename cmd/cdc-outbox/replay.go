@@ -153,7 +153,7 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayFlags) erro
 	if err != nil {
 		return err
 	}
-	route, err := routing.NewTo(c, o.Topic)
+	route, err := routing.NewTo(ctx, c, o.Topic)
 	if err != nil {
 		return err
 	}

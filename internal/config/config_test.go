@@ -102,14 +102,17 @@ monitor:   # nothing below
 }
 
 // needsOthers reports whether a key is refused alone: TestTLS, TestSASL, TestPresets, TestSource, TestSink,
-// TestHotStandby and TestWaitForStandbys have them.
+// TestRegistry, TestHotStandby and TestWaitForStandbys have them.
 func needsOthers(key string) bool {
-	for _, section := range []string{"kafka.tls.", "kafka.sasl.", "polling.", "router.debezium.", "nats."} {
+	for _, section := range []string{
+		"kafka.tls.", "kafka.sasl.", "polling.", "router.debezium.", "nats.", "router.registry.tls.",
+	} {
 		if strings.HasPrefix(key, section) {
 			return true
 		}
 	}
 	return slices.Contains([]string{
+		"router.registry.username", "router.registry.password",
 		"router.preset", "postgres.hot_standby", "postgres.primary_dsn", "postgres.wait_for_standbys_count",
 	}, key)
 }
@@ -122,7 +125,7 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 			return "h:1"
 		case f.Key == "monitor.warn_retained":
 			return "2GiB"
-		case f.Key == "monitor.runbook_url":
+		case f.Key == "monitor.runbook_url", f.Key == "router.registry.url":
 			return "https://h/x"
 		case f.Key == "monitor.webhook":
 			return "https://h/s3"

@@ -190,10 +190,53 @@ var docs = map[string]string{
 	"router.registry.schema_id_column": "" +
 		"Column with the id of the payload's schema in a schema registry. The record value then starts with " +
 		"Confluent's frame: a zero byte, then the id in four bytes. The payload, which the application has " +
-		"encoded, follows unchanged. Empty: no frame.",
+		"encoded, follows unchanged. Empty: no frame, unless router.registry.url is set.",
+	"router.registry.url": "" +
+		"Address of a schema registry with Confluent's API. The id for the frame is looked up there once for " +
+		"each subject and version, in place of router.registry.schema_id_column; see docs/schema-registry.md. " +
+		"Nothing is registered.",
+	"router.registry.subject": "" +
+		"Subject of a row's schema, with the placeholders of router.topic, and ${topic} for the record's " +
+		"topic.",
+	"router.registry.version_column": "" +
+		"Column with the version of the subject that the payload was encoded with: a number, or latest. " +
+		"Empty: the latest version, which is right only if every version can be read in place of every other.",
+	"router.registry.refresh": "" +
+		"How often the latest version of a subject is asked for again, in the background. A version with a " +
+		"number never changes.",
+	"router.registry.cache": "" +
+		"File in which ids are kept across restarts, so that a restart while the registry is away goes on " +
+		"with the schemas that were known. It holds subjects and ids. Its directory must exist and be " +
+		"writable. Empty: ids are kept in memory only.",
+	"router.registry.username": "" +
+		"User name for the registry (HTTP basic authentication). It is read again for each request.",
+	"router.registry.password": "" +
+		"Password for the registry. It is read again for each request.",
+	"router.registry.tls.enabled": "" +
+		"Encrypt the connections.",
+	"router.registry.tls.ca": "" +
+		"PEM file with the authorities that may sign the certificates of the brokers. It is read again for " +
+		"each connection (forward: at its start), so it can be rotated. Empty: the authorities of the system.",
+	"router.registry.tls.cert": "" +
+		"PEM file with the client certificate. It is read again for each connection, so it can be rotated.",
+	"router.registry.tls.key": "" +
+		"PEM file with the client's private key. It is read again for each connection.",
+	"router.registry.tls.key_password": "" +
+		"Password of the private key, if the key is encrypted (PKCS #8, or the older PEM encryption of " +
+		"OpenSSL).",
+	"router.registry.tls.server_name": "" +
+		"Name that the certificates of the brokers must carry. Empty: the host of the connection.",
+	"router.registry.tls.insecure_skip_verify": "" +
+		"Accept any certificate. Anyone on the network path can then read and change everything. For tests " +
+		"only.",
 	"router.registry.format": "" +
-		"Encoding of the payload. protobuf adds the index of the message within its schema after the id, " +
-		"which is always the first message.",
+		"Encoding of the payload. protobuf adds the indexes of the message within its schema after the id.",
+	"router.registry.message_indexes": "" +
+		"With protobuf, which message of the schema the payload is: its index among the messages of the file, " +
+		"from 0, and for a nested message the index at each level, as in 2,0.",
+	"router.registry.message_indexes_column": "" +
+		"Column with the indexes in the same form, for tables with several messages. NULL: " +
+		"router.registry.message_indexes applies.",
 	"router.debezium.topic_prefix": "" +
 		"topic.prefix, formerly database.server.name: the first part of schema names, and the header " +
 		"__debezium.context.connectorLogicalName. Required by the preset debezium.",
@@ -289,6 +332,9 @@ var docs = map[string]string{
 	"router.bad_rows.unconvertible": "" +
 		"Policy for rows with a value of the wrong form, such as headers that are not a JSON object or an " +
 		"invalid timestamp. Empty: router.on_bad_row applies.",
+	"router.bad_rows.unknown_schema": "" +
+		"Policy for rows whose schema the schema registry does not have. halt waits, and continues " +
+		"automatically when it is registered. Empty: router.on_bad_row applies.",
 	"sink": "" +
 		"The broker that takes the records. kafka is the main road; docs/nats.md says what works with nats, a " +
 		"stream of NATS JetStream. stdout is for run on a command line: it prints records instead of sending " +

@@ -36,18 +36,6 @@ type CloudEvents struct {
 	Extensions []string `key:"extensions" example:"tenant,partition_key:partitionkey"`
 }
 
-// Registry frames payloads for a schema registry.
-type Registry struct {
-	// Column with the id of the payload's schema in a schema registry. The record value then starts with
-	// Confluent's frame: a zero byte, then the id in four bytes. The payload, which the application has encoded,
-	// follows unchanged. Empty: no frame.
-	SchemaIDColumn string `key:"schema_id_column" example:"schema_id"`
-
-	// Encoding of the payload. `protobuf` adds the index of the message within its schema after the id, which is
-	// always the first message.
-	Format string `key:"format" default:"avro" oneof:"avro|json|protobuf"`
-}
-
 // unusedFormatKeys warns of sections that belong to another format.
 func unusedFormatKeys(r *Router) []string {
 	var w []string
@@ -65,8 +53,5 @@ func unusedFormatKeys(r *Router) []string {
 	if r.Format != "envelope" && r.Envelope != plain().Router.Envelope {
 		unused("envelope", "envelope")
 	}
-	if r.Registry.SchemaIDColumn == "" && r.Registry.Format != "avro" {
-		w = append(w, "router.registry.format has no effect while router.registry.schema_id_column is empty")
-	}
-	return w
+	return append(w, r.Registry.warnings()...)
 }

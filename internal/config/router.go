@@ -103,6 +103,10 @@ type BadRows struct {
 	// Policy for rows with a value of the wrong form, such as headers that are not a JSON object or an invalid
 	// timestamp. Empty: `router.on_bad_row` applies.
 	Unconvertible string `key:"unconvertible" oneof:"|halt|dead_letter|skip"`
+
+	// Policy for rows whose schema the schema registry does not have. `halt` waits, and continues automatically when it
+	// is registered. Empty: `router.on_bad_row` applies.
+	UnknownSchema string `key:"unknown_schema" oneof:"|halt|dead_letter|skip"`
 }
 
 // Columns names the columns of the outbox table by role.
@@ -176,6 +180,7 @@ func (l *loader) router(r *Router) {
 	}
 	if r.Preset != PresetDebezium {
 		l.derivedColumns(r)
+		l.registry(&r.Registry)
 	}
 	if d := r.DeadLetterTopic; !topicName.MatchString(d) || d == "." || d == ".." {
 		l.fail("router.dead_letter_topic", "1 to 249 of a-z, A-Z, 0-9, ., _ and -", "is not a topic name")

@@ -258,11 +258,8 @@ func inTheClear(k *Kafka) (w []string) {
 	case m == oauthBearer:
 		w = append(w, "kafka.sasl.mechanism OAUTHBEARER without kafka.tls.enabled sends the token in the clear")
 	}
-	if u, err := url.Parse(k.SASL.OAuth.TokenURL); err == nil && u.Scheme == "http" {
-		if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			w = append(w, "kafka.sasl.oauth.token_url is not https: "+
-				"the client's secret crosses the network in the clear")
-		}
+	if inClear(k.SASL.OAuth.TokenURL) {
+		w = append(w, "kafka.sasl.oauth.token_url is not https: the client's secret crosses the network in the clear")
 	}
 	return w
 }

@@ -50,5 +50,5 @@ func newRouter(t *testing.T, c *testCase, dsn string) (router.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	return routing.New(loaded)
+	return routing.New(loaded, nil)
 }

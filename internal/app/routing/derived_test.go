@@ -18,7 +18,7 @@ func TestDerivedColumns(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"k": `("he""ad"::text::jsonb #>> ARRAY['a''b', 'c'])`, "kind": `'o''rder'`,
 	}, Expressions(c))
-	_, err = New(c)
+	_, err = New(c, nil)
 	require.NoError(t, err)
 	var asked []string
 	for _, n := range Needs(c) {
@@ -28,7 +28,7 @@ func TestDerivedColumns(t *testing.T) {
 	require.NotContains(t, asked, "k")
 
 	c.Router.JSONColumns["k"] = "headers"
-	_, err = New(c)
+	_, err = New(c, nil)
 	require.Equal(t, fault.Config, fault.KindOf(err))
 	require.ErrorContains(t, err, "headers/PARTITION_ID")
 }

@@ -30,7 +30,7 @@ func Load(o config.Options) (*config.Loaded, error) {
 	maps.Copy(checks, o.Checks)
 	o.Checks = checks
 	o.Whole = func(c *config.Loaded) error {
-		_, err := New(c)
+		_, err := New(c, nil)
 		return err
 	}
 	return config.Load(o)

@@ -3,6 +3,7 @@
 package routing
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -21,17 +22,33 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// New builds the router of the configured preset.
-func New(c *config.Loaded) (router.Router, error) { return NewTo(c, "") }
+// New builds the router of the configured preset. Rows whose schemas are not in ids cannot be routed; nil has none.
+func New(c *config.Loaded, ids router.Schemas) (router.Router, error) { return build(c, "", ids) }
 
-// NewTo builds a router that sends all rows to one topic. An empty topic means the configured ones.
-func NewTo(c *config.Loaded, topic string) (router.Router, error) {
+// NewTo builds a router that sends all rows to one topic, and that asks the schema registry while it routes, until ctx
+// ends. An empty topic means the configured ones.
+func NewTo(ctx context.Context, c *config.Loaded, topic string) (router.Router, error) {
+	registry, err := Schemas(c, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	if registry == nil {
+		return build(c, topic, nil)
+	}
+	r, err := build(c, topic, registry)
+	return &resolving{Router: r, registry: registry, ask: func(need router.UnresolvedSchema) error {
+		return registry.Ask(ctx, need)
+	}}, err
+}
+
+func build(c *config.Loaded, topic string, ids router.Schemas) (router.Router, error) {
 	if c.Router.Preset == config.PresetDebezium {
 		d := debeziumConfig(c)
 		d.Topic = topic
 		return debezium.New(d)
 	}
 	o := outboxConfig(c)
+	o.Registry.Schemas = ids
 	if topic != "" {
 		o.Topic = topic
 	}
@@ -125,8 +142,19 @@ func outboxConfig(c *config.Loaded) outbox.Config {
 			DataSchema: r.CloudEvents.DataSchema, Extensions: r.CloudEvents.Extensions,
 		},
 		Catalog:  catalog(DSN(c)),
-		Registry: outbox.Registry{SchemaIDColumn: r.Registry.SchemaIDColumn, Format: r.Registry.Format},
+		Registry: registryConfig(&r.Registry),
 	}
+}
+
+func registryConfig(g *config.Registry) outbox.Registry {
+	o := outbox.Registry{
+		SchemaIDColumn: g.SchemaIDColumn, Format: g.Format,
+		MessageIndexes: g.MessageIndexes, MessageIndexesColumn: g.MessageIndexesColumn,
+	}
+	if g.URL != "" {
+		o.Subject, o.VersionColumn = g.Subject, g.VersionColumn
+	}
+	return o
 }
 
 func debeziumConfig(c *config.Loaded) *debezium.Config {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/app/routing"
@@ -13,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/schemaregistry"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/preview"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -21,12 +23,12 @@ import (
 const sampledRows = 100
 
 // PreviewOptions are the options for reading rows and routing them as Run would.
-func PreviewOptions(c *config.Loaded) (preview.Options, error) {
+func PreviewOptions(ctx context.Context, c *config.Loaded) (preview.Options, error) {
 	db, err := wiring.NewTarget(c)
 	if err != nil {
 		return preview.Options{}, err
 	}
-	route, err := routing.New(c)
+	route, err := routing.NewTo(ctx, c, "")
 	return preview.Options{DSN: db.DSN, Admin: db.Admin, Router: route, Policies: wiring.Policies(c)}, err
 }
 
@@ -35,7 +37,7 @@ const sampleTimeout = 5 * time.Second
 
 // checkSample routes the latest rows, because a check that leaves out bad rows is green while Run halts.
 func checkSample(ctx context.Context, c *config.Loaded) ([]preflight.Finding, error) {
-	o, err := PreviewOptions(c)
+	o, err := PreviewOptions(ctx, c)
 	if err != nil || len(o.Admin.Tables) == 0 {
 		return nil, err
 	}
@@ -58,13 +60,44 @@ func checkSample(ctx context.Context, c *config.Loaded) ([]preflight.Finding, er
 		return nil, ctx.Err()
 	case errors.As(err, new(*postgres.LongRowError)):
 		return []preflight.Finding{longRow(err, c.Source, wiring.Policies(c))}, nil
-	case first != nil:
-		return []preflight.Finding{badRows(first, bad, n, newest)}, nil
-	case limited.Err() != nil:
-		return []preflight.Finding{preflight.Fine("rows", fmt.Sprintf("The latest rows were not tried: reading them "+
-			"took more than %d s.", sampleTimeout/time.Second))}, nil
+	case errors.As(err, new(*router.UnresolvedSchema)):
+		return []preflight.Finding{noSchema(err)}, nil
 	}
-	return nil, nil
+	found := schemasFound(routing.KnownSchemas(o.Router))
+	switch {
+	case first != nil:
+		return append(found, badRows(first, bad, n, newest)), nil
+	case limited.Err() != nil:
+		return append(found, preflight.Fine("rows", fmt.Sprintf("The latest rows were not tried: reading them "+
+			"took more than %d s.", sampleTimeout/time.Second))), nil
+	}
+	return found, nil
+}
+
+// noSchema is the finding about a schema registry that gives no answer about a row's schema.
+func noSchema(err error) preflight.Finding {
+	why, remedy := fault.Split(err)
+	return preflight.Finding{
+		Level: preflight.Fail, Subject: "schema registry", Found: fault.Printable(why) + ".",
+		Why: "run waits at a row whose schema it does not know, and publishes nothing after it.",
+	}.With(remedy)
+}
+
+// shownSchemas is how many schemas a finding names.
+const shownSchemas = 10
+
+func schemasFound(known []schemaregistry.Known) []preflight.Finding {
+	if len(known) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	for _, k := range known[:min(len(known), shownSchemas)] {
+		fmt.Fprintf(&b, " %s, version %s: id %d.", fault.Printable(k.Subject), k.Version, k.ID)
+	}
+	if more := len(known) - shownSchemas; more > 0 {
+		fmt.Fprintf(&b, " And %d more.", more)
+	}
+	return []preflight.Finding{preflight.Fine("schema registry", "It knows the schemas of the latest rows:"+b.String())}
 }
 
 func badRows(first *preview.Record, bad, n int, newest bool) preflight.Finding {

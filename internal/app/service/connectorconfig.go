@@ -36,7 +36,12 @@ func (p *process) connectorConfig(admin setup.Config, registry prometheus.Regist
 	_ connector.Config, b broker, err error,
 ) {
 	c := p.Config
-	route, err := routing.New(c)
+	schemas, err := p.schemaRegistry()
+	if err != nil {
+		return connector.Config{}, b, err
+	}
+	ids, resolver := wiring.SchemaParts(schemas)
+	route, err := routing.New(c, ids)
 	if err != nil {
 		return connector.Config{}, b, err
 	}
@@ -63,6 +68,7 @@ func (p *process) connectorConfig(admin setup.Config, registry prometheus.Regist
 		ExactlyOnce:    b.transactions,
 		Keeper:         b.keeper,
 		Router:         route,
+		Schemas:        resolver,
 		Policies:       wiring.Policies(c),
 		Standbys:       p.standbyGate(admin.Standbys),
 		Snapshot:       openSnapshot(c, admin),

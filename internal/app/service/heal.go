@@ -103,7 +103,7 @@ func (s topics) Absent(ctx context.Context, open []gap.Gap) (setup.Absent, error
 	if err != nil {
 		return a, err
 	}
-	route, err := routing.NewTo(c, "")
+	route, err := routing.NewTo(ctx, c, "")
 	if err != nil {
 		return a, err
 	}

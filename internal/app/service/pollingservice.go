@@ -72,7 +72,11 @@ func newPollingService(ctx context.Context, p *process) (*pollingService, error)
 // newEngine builds the relay of an attempt, and its metrics.
 func (s *pollingService) newEngine() error {
 	registry := prometheus.NewRegistry()
-	pc, err := wiring.PollingRelay(s.Config, s.Logger, registry)
+	schemas, err := s.schemaRegistry()
+	if err != nil {
+		return err
+	}
+	pc, err := wiring.PollingRelay(s.Config, s.Logger, registry, schemas)
 	if err != nil {
 		return err
 	}

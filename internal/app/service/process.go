@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/alert/webhook"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/build"
@@ -17,6 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/traces"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/schemaregistry"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/page"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -42,6 +44,8 @@ type process struct {
 	server   *telemetry.Server // nil when http.listen is off
 	page     *page.Page        // nil when http.listen is off, or there is none
 	traces   *traces.Recorder  // nil without traces
+
+	schemas *schemaregistry.Registry // of all attempts; nil without router.registry.url
 }
 
 // alerting judges at intervals, and knows the firing alerts.
@@ -57,6 +61,14 @@ func newProcess(o Options) *process {
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	telemetry.BuildInfo(reg, o.Build.Version, o.Build.Revision, o.Build.Go)
 	return &process{Options: o, registry: reg}
+}
+
+// schemaRegistry is nil if there is none. What is known of schemas outlives an attempt.
+func (p *process) schemaRegistry() (_ *schemaregistry.Registry, err error) {
+	if p.schemas == nil {
+		p.schemas, err = wiring.Schemas(p.Config, p.Logger)
+	}
+	return p.schemas, err
 }
 
 // watchSlots makes the monitor of the slots and the sender of its alerts, which may be those named.

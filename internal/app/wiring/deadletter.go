@@ -17,6 +17,7 @@ func Policies(c *config.Loaded) relay.Policies {
 		router.GroupUnroutable: relay.Policy(b.Unroutable), router.GroupNullKey: relay.Policy(b.NullKey),
 		router.GroupMissingColumn: relay.Policy(b.MissingColumn), router.GroupTooLarge: relay.Policy(b.TooLarge),
 		router.GroupUnconvertible: relay.Policy(b.Unconvertible),
+		router.GroupUnknownSchema: relay.Policy(b.UnknownSchema),
 	}}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/schemaregistry"
 	"github.com/cdc-outbox/cdc-outbox/internal/watch/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -51,8 +52,10 @@ func Polling(c *config.Loaded) (polling.Config, error) {
 	return cfg, nil
 }
 
-// PollingRelay is all that the relay takes. Its metrics are registered already.
-func PollingRelay(c *config.Loaded, log *zap.Logger, registry prometheus.Registerer) (polling.Config, error) {
+// PollingRelay is all that the relay takes. Its metrics are registered already. schemas may be nil.
+func PollingRelay(c *config.Loaded, log *zap.Logger, registry prometheus.Registerer, schemas *schemaregistry.Registry) (
+	polling.Config, error,
+) {
 	cfg, err := Polling(c)
 	if err != nil {
 		return cfg, err
@@ -65,7 +68,9 @@ func PollingRelay(c *config.Loaded, log *zap.Logger, registry prometheus.Registe
 	producer.Logger, producer.Registerer = log, registry
 	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
 	cfg.Sink, cfg.Metrics, cfg.Logger = kafka.Open(producer), metrics, log
-	cfg.NewRouter = func() (router.Router, error) { return routing.New(c) }
+	ids, resolver := SchemaParts(schemas)
+	cfg.Schemas = resolver
+	cfg.NewRouter = func() (router.Router, error) { return routing.New(c, ids) }
 	cfg.DeadLetters, cfg.Policies = DeadLetters(c), Policies(c)
 	return cfg, nil
 }

@@ -56,9 +56,12 @@ func (o *Options) rowsOf(ctx context.Context, table identifier.Table, r *Report)
 			prepared = rel
 		}
 		row, err := o.routed(rel, tuple, rows.Began())
+		if err != nil {
+			return err
+		}
 		row.Table, row.EventID = table.String(), key.ID
 		r.Rows = append(r.Rows, row)
-		return err
+		return nil
 	}
 	if o.ID != "" {
 		err = rows.ByID(ctx, []string{o.ID}, func(rel *pgoutput.Relation, row pgoutput.Tuple, key outboxtable.Key,

@@ -25,7 +25,8 @@ type Record struct {
 	Timestamp *time.Time `json:"timestamp,omitempty"`
 	Headers   []Header   `json:"headers,omitempty"`
 
-	Value       *string `json:"value"` // null: a tombstone
+	SchemaID    int32   `json:"schema_id,omitempty"` // in the frame of a schema registry, with which the value begins
+	Value       *string `json:"value"`               // null: a tombstone
 	ValueBase64 []byte  `json:"value_base64,omitempty"`
 
 	Position string  `json:"position,omitempty"` // commit LSN and index; empty if the row was read from the table
@@ -51,7 +52,7 @@ type BadRow struct {
 // recordCopy is the record's copy for people.
 func recordCopy(table string, r *router.Record) *Record {
 	at := time.UnixMilli(r.Timestamp).UTC()
-	p := &Record{Table: table, Topic: r.Topic, Timestamp: &at}
+	p := &Record{Table: table, Topic: r.Topic, Timestamp: &at, SchemaID: r.SchemaID}
 	if r.Partition >= 0 {
 		partition := r.Partition
 		p.Partition = &partition
@@ -124,6 +125,9 @@ func (r *Record) Text(w io.Writer) error {
 	for _, h := range r.Headers {
 		line(label, fault.Printable(h.Name)+": "+displayText(h.Value, h.ValueBase64))
 		label = ""
+	}
+	if r.SchemaID != 0 {
+		line("schema id", fmt.Sprint(r.SchemaID))
 	}
 	line("value", displayText(r.Value, r.ValueBase64))
 	_, err := io.WriteString(w, b.String())
