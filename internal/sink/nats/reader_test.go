@@ -2,6 +2,7 @@ package nats
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,6 +152,40 @@ func TestStreamThatChangesWhileItIsRead(t *testing.T) {
 			require.Equal(t, fault.Operator, fault.KindOf(failed))
 		})
 	}
+}
+
+// Any replica answers a direct get, also one that lacks the newest messages. So neither the position of the last message
+// nor what commands read is asked for in that way, although the stream would allow it.
+//
+// Bug (producer): With `sink: nats` the last message of a stream with allow_direct was asked from any of its replicas.
+// Cost: where a replica lagged, as after its restart, a new connector could take the message for removed, and repeat
+// what followed an older one.
+func TestMessagesAreAskedFromTheLeader(t *testing.T) {
+	s := natsserver.Start(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: []string{">"}, Deny: []string{"$JS.API.DIRECT.>"}},
+		}}}
+	})
+	config := streamConfig()
+	config.AllowDirect = true
+	natsserver.Stream(t, "nats://u:p@"+strings.TrimPrefix(s.URL(), "nats://"), config)
+	text := func(s string) func() (string, error) { return func() (string, error) { return s, nil } }
+	cluster := Cluster{
+		Servers: []string{s.URL()}, Stream: streamOfTests, Login: Login{User: text("u"), Password: text("p"), Token: text("")},
+	}
+	p := open(t, cluster)
+	p.publish(9)
+	p.Abandon()
+	require.EqualValues(t, 9, p.begin())
+	r, err := OpenReader(cluster)()
+	require.NoError(t, err)
+	defer r.Close()
+	n := 0
+	for _, err := range r.Messages(within(t), sink.Span{Topic: "outbox.t0", End: 10}) {
+		require.NoError(t, err)
+		n++
+	}
+	require.Equal(t, 3, n)
 }
 
 // What the stream has removed is in doubt, whatever the subject has left.
