@@ -154,8 +154,8 @@ func TestStreamThatChangesWhileItIsRead(t *testing.T) {
 	}
 }
 
-// Any replica answers a direct get, also one that lacks the newest messages. So neither the position of the last message
-// nor what commands read is asked for in that way, although the stream would allow it.
+// Any replica answers a direct get, also one that lacks the newest messages. So neither the position of the last
+// message nor what commands read is asked for in that way, although the stream would allow it.
 //
 // Bug (producer): With `sink: nats` the last message of a stream with allow_direct was asked from any of its replicas.
 // Cost: where a replica lagged, as after its restart, a new connector could take the message for removed, and repeat
@@ -171,7 +171,8 @@ func TestMessagesAreAskedFromTheLeader(t *testing.T) {
 	natsserver.Stream(t, "nats://u:p@"+strings.TrimPrefix(s.URL(), "nats://"), config)
 	text := func(s string) func() (string, error) { return func() (string, error) { return s, nil } }
 	cluster := Cluster{
-		Servers: []string{s.URL()}, Stream: streamOfTests, Login: Login{User: text("u"), Password: text("p"), Token: text("")},
+		Servers: []string{s.URL()}, Stream: streamOfTests,
+		Login: Login{User: text("u"), Password: text("p"), Token: text("")},
 	}
 	p := open(t, cluster)
 	p.publish(9)
