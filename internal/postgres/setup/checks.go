@@ -204,6 +204,7 @@ func checkColumns(m postgres.Columns, t postgres.OutboxTable) []preflight.Findin
 		c, ok := t.Column(want.Name)
 		if ok {
 			out = append(out, checkColumnType(subject, want, c)...)
+			out = append(out, checkNullKey(t, want, c)...)
 			continue
 		}
 		f := preflight.Finding{
@@ -251,6 +252,23 @@ func columnRemedy(want postgres.NeededColumn, t postgres.OutboxTable) string {
 		remedy += " If the events need no order, name the column of the id."
 	}
 	return remedy
+}
+
+// checkNullKey warns before the first row without a key comes: no router but Debezium's makes a record of it.
+func checkNullKey(t postgres.OutboxTable, want postgres.NeededColumn, c postgres.TableColumn) []preflight.Finding {
+	if want.Role != "aggregate_id" || c.NotNull || strings.HasPrefix(want.Key, "router.debezium.") {
+		return nil
+	}
+	column := identifier.Quote(c.Name)
+	return []preflight.Finding{{
+		Level: preflight.Warn, Subject: "table " + t.Table.String(),
+		Found:  fmt.Sprintf("Column %s (%s) may be NULL.", column, want.Key),
+		Why:    "A row without a key is a bad row: run halts at it, unless router.bad_rows.null_key says otherwise.",
+		Remedy: "Declare it NOT NULL.",
+		Commands: []string{
+			fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", t.Table.SQL(), column),
+		},
+	}}
 }
 
 // everyRowBad says what a warning leads to: without it, a first row that halts the connector is a surprise.

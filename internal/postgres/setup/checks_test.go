@@ -229,7 +229,7 @@ func TestCheckColumnTypes(t *testing.T) {
 	table := func(change func(map[string]postgres.TableColumn)) postgres.OutboxTable {
 		cols := map[string]postgres.TableColumn{
 			"id": {Type: "uuid", Category: "U"}, "at": {Type: "text", Category: "S"},
-			"ai": {Type: "text", Category: "S"},
+			"ai": {Type: "text", Category: "S", NotNull: true},
 			"ty": {Type: "text", Category: "S"}, "pa": {Type: "jsonb", Category: "U"},
 			"he": {Type: "jsonb", Category: "U"},
 			"ts": {Type: "timestamp with time zone", Category: "D"},
@@ -258,8 +258,11 @@ func TestCheckColumnTypes(t *testing.T) {
 		"a number for time": {func(c map[string]postgres.TableColumn) {
 			c["ts"] = postgres.TableColumn{Type: "bigint"}
 		}, preflight.Warn},
+		"a key that may be NULL": {func(c map[string]postgres.TableColumn) {
+			c["ai"] = postgres.TableColumn{Type: "text", Category: "S"}
+		}, preflight.Warn},
 		"json for a key": {func(c map[string]postgres.TableColumn) {
-			c["ai"] = postgres.TableColumn{Type: "jsonb", Category: "U"}
+			c["ai"] = postgres.TableColumn{Type: "jsonb", Category: "U", NotNull: true}
 		}, preflight.Warn},
 	} {
 		found := checkColumns(m, table(c.change))
