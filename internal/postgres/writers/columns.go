@@ -22,7 +22,7 @@ type role struct {
 	suits    func(sqlType string) bool
 }
 
-// roles are in the order in which they choose: a column has one role.
+// roles are in the order in which they choose: a column has one role. A key may have a second entry, for other names.
 var roles = []role{
 	{"id", "id", []string{
 		"id", "eventid", "messageid", "uuid", "guid", "outboxid", "outboxeventid", "outboxmessageid", "recordid",
@@ -32,45 +32,46 @@ var roles = []role{
 		"objecttype", "resourcetype", "sourcetype", "subjecttype", "streamtype",
 	}, names},
 	{Topic, "", []string{
-		"topic", "topicname", "kafkatopic", "destination", "destinationtopic", "channel", "queue", "exchange", "stream",
-		"streamname", "routingkey",
+		"topic", "topicname", "kafkatopic", "destination", "destinationtopic", "channel", "queue", "queuename",
+		"exchange", "stream", "streamname", "routingkey",
 	}, names},
 	{"aggregate_id", "aggregate_id", []string{
-		"aggregateid", "aggregaterootid", "aggregatekey", "aggregateidentifier", "partitionkey", "messagekey",
-		"eventkey",
-		"kafkakey", "recordkey", "routingkey", "key", "entityid", "objectid", "resourceid", "sourceid", "subjectid",
-		"streamid", "subject", "correlationid",
+		"partitionkey", "messagekey", "kafkakey", "recordkey", "aggregateid", "aggregaterootid", "aggregatekey",
+		"aggregateidentifier", "eventkey", "routingkey", "key", "entityid", "objectid", "resourceid", "sourceid",
+		"subjectid", "streamid", "subject", "correlationid",
 	}, identifies},
 	{"type", "event_type", []string{
 		"eventtype", "messagetype", "type", "eventname", "messagename", "typename", "event", "name", "kind", "action",
+		"operation",
 	}, names},
 	{"payload", "payload", []string{
 		"payload", "payloadjson", "eventpayload", "messagepayload", "data", "eventdata", "datajson", "eventjson",
-		"body",
-		"eventbody", "messagebody", "message", "content", "value", "json", "event", "arguments", "args",
+		"body", "eventbody", "messagebody", "message", "content", "value", "json", "event", "arguments", "args",
 	}, carries},
 	{"headers", "headers", []string{
 		"headers", "headersjson", "messageheaders", "eventheaders", "metadata", "eventmetadata", "meta", "attributes",
 	}, isJSON},
+	{"headers", "headers", []string{"headers", "headersjson", "messageheaders", "eventheaders", "headerbag"}, isText},
 	{"timestamp", "created_at", []string{
 		"createdat", "occurredat", "occuredat", "occurredon", "occuredon", "occurredonutc", "occurredatutc",
-		"createdon",
-		"createdatutc", "createdonutc", "created", "datecreated", "createddate", "creationdate", "creationtime",
-		"insertedat", "insertdate", "eventtime", "eventtimestamp", "timestamp", "time", "date", "raisedat",
-		"recordedat",
-		"addedat",
+		"createdon", "createdatutc", "createdonutc", "created", "datecreated", "createddate", "creationdate",
+		"creationtime", "insertedat", "insertdate", "eventtime", "eventtimestamp", "timestamp", "time", "date",
+		"raisedat", "recordedat", "addedat",
 	}, isTime},
 }
 
-// Match returns the column of each role that has one. A polymorphic reference of Rails (messageable_type and
-// messageable_id) is aggregate type and id.
+// Match returns the column of each role that has one.
 func Match(columns []Column) map[string]string {
 	found, taken := map[string]string{}, map[string]bool{}
 	for _, r := range roles {
-		if name := r.choose(columns, taken); name != "" {
+		if found[r.key] != "" {
+			continue
+		}
+		if name := r.choose(columns, taken, found); name != "" {
 			found[r.key], taken[name] = name, true
 		}
 	}
+	refer(columns, found, taken)
 	if found["id"] == "" {
 		if i := slices.IndexFunc(columns, func(c Column) bool { return c.Primary && !taken[c.Name] }); i >= 0 {
 			found["id"] = columns[i].Name
@@ -79,19 +80,15 @@ func Match(columns []Column) map[string]string {
 	return found
 }
 
-func (r role) choose(columns []Column, taken map[string]bool) string {
-	free := func(c Column) bool { return !taken[c.Name] && r.suits(c.Type) }
+func (r role) choose(columns []Column, taken map[string]bool, found map[string]string) string {
 	for _, name := range r.names {
+		if name == "routingkey" && folded(found[Topic]) == "exchange" {
+			continue // it is a part of the topic's name then: events of one key have several
+		}
 		for _, c := range columns {
-			if free(c) && folded(c.Name) == name {
+			if !taken[c.Name] && r.suits(c.Type) && folded(c.Name) == name {
 				return c.Name
 			}
-		}
-	}
-	suffix := map[string]string{"aggregate_type": "abletype", "aggregate_id": "ableid"}[r.key]
-	for _, c := range columns {
-		if suffix != "" && free(c) && strings.HasSuffix(folded(c.Name), suffix) {
-			return c.Name
 		}
 	}
 	return ""
@@ -128,6 +125,8 @@ func begins(sqlType string, prefixes ...string) bool {
 
 func isJSON(t string) bool { return t == "json" || t == "jsonb" }
 func isTime(t string) bool { return begins(t, "timestamp") }
+
+func isText(t string) bool { return begins(t, "text", "character") }
 
 // names reports whether the values can be words: text, or an enumeration, whose type has a name of its own.
 func names(t string) bool {

@@ -15,10 +15,17 @@ import (
 // defaultSlot and defaultPublication are the defaults of their keys.
 const defaultSlot, defaultPublication = "cdc_outbox", "cdc_outbox"
 
-// File returns a configuration with comments, for the table with this name or, without a name, for the likeliest one.
-func (s *Survey) File(table string) (string, error) {
+// File returns a configuration with comments.
+func (s *Survey) File(w Wishes) (string, error) {
 	all := s.candidates()
-	chosen, err := s.choose(table, all)
+	chosen, err := s.choose(w.Table, all)
+	switch {
+	case err != nil:
+	case chosen != nil:
+		err = chosen.decideKey(w)
+	case w.Key != "":
+		err = keyError("no table looks like an outbox", "Name the table with --table, too.")
+	}
 	if err != nil {
 		return "", err
 	}
@@ -127,6 +134,11 @@ func router(line func(string, ...any), m *match) {
 		line("  # These are the columns of Debezium's outbox event router. To have its records,")
 		line("  # too, see preset: debezium and cdc-outbox migrate debezium.")
 	}
+	if m.member != "" {
+		line("  # The record's key is a member of a JSON column.")
+		line("  json_columns:")
+		line("    %s: %s", strconv.Quote(m.columns["aggregate_id"]), strconv.Quote(m.member))
+	}
 	columns(line, m)
 	switch column := m.columns[writers.Topic]; {
 	case column != "":
@@ -134,6 +146,11 @@ func router(line func(string, ...any), m *match) {
 		line("  topic: %s", strconv.Quote("${column:"+column+"}"))
 	case m.columns["aggregate_type"] != "":
 		line("  topic: \"${aggregate_type}.events\"")
+		if writers.Polymorphic(m.columns["aggregate_type"]) {
+			line("  # Kafka does not take every name of a class: Billing::Invoice gives Billing.Invoice.")
+			line("  topic_regex: '[^a-zA-Z0-9._-]+'")
+			line("  topic_replacement: \".\"")
+		}
 	default:
 		line("  # No column with a topic was recognized, so all rows go to one.")
 		line("  topic: \"${table}.events\"")
@@ -173,10 +190,7 @@ func undecided(line func(string, ...any), m *match) {
 	head := false
 	for _, role := range []struct{ key, text string }{
 		{"id", "Name the column with the event's id, which no other row has."},
-		{
-			"aggregate_id", "Name the column that becomes the record's key: events with one key stay in order. If " +
-				"none needs an order, name the column of the id.",
-		},
+		{"aggregate_id", keyWanted},
 		{"payload", "Name the column with the event."},
 	} {
 		if m.columns[role.key] != "" {
@@ -187,7 +201,10 @@ func undecided(line func(string, ...any), m *match) {
 			line("undecided:")
 			head = true
 		}
-		line("  - router.columns.%s: %s", role.key, strconv.Quote(role.text+" The table has "+
-			printableName(strings.Join(m.suitable(role.key), ", "))+"."))
+		text := role.text + m.choices(role.key)
+		if role.key == "aggregate_id" {
+			text += " cdc-outbox config init --force --table '" + m.String() + "' --key COLUMN writes it."
+		}
+		line("  - router.columns.%s: %s", role.key, strconv.Quote(printableName(text)))
 	}
 }

@@ -42,7 +42,7 @@ func TestFile(t *testing.T) {
 		Database: "shop\n# x", WALLevel: "replica", Slots: []Slot{{Name: "other", Plugin: "pgoutput", Active: true}},
 		Publications: []Publication{{Name: "everything", AllTables: true}},
 	}
-	text, err := s.File("")
+	text, err := s.File(Wishes{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"public.outbox"}, loaded(t, text).Postgres.Tables)
 	for _, want := range []string{
@@ -59,14 +59,14 @@ func TestFile(t *testing.T) {
 		table("outbox_archive", "id", "aggregate_type", "payload"),
 		table("cdc_outbox_slots", "id", "payload"),
 	}}
-	text, err = s.File("")
+	text, err = s.File(Wishes{})
 	require.NoError(t, err)
 	require.Contains(t, text, `tables: ["public.outbox_archive"]`, "the name counts most")
 	require.Contains(t, text, `# public."Event Log" looks like an outbox, too`)
 	require.NotContains(t, text, "orders")
 	require.Contains(t, text, "undecided:\n  - router.columns.aggregate_id: ")
 
-	text, err = s.File(`public."Event Log"`)
+	text, err = s.File(Wishes{Table: `public."Event Log"`})
 	require.NoError(t, err)
 	c := loaded(t, text)
 	require.Equal(t, []string{`public."Event Log"`}, c.Postgres.Tables)
@@ -74,11 +74,11 @@ func TestFile(t *testing.T) {
 	require.Equal(t, "", c.Router.Columns.AggregateType)
 	require.Equal(t, "${column:topic}", c.Router.Topic)
 	require.Equal(t, "Body", c.Router.Columns.Payload)
-	_, err = s.File("public.missing")
+	_, err = s.File(Wishes{Table: "public.missing"})
 	require.ErrorContains(t, err, "has no table public.missing")
 
 	s.Tables = []Table{table("outbox", "id", "aggregatetype", "aggregateid", "type", "payload")}
-	text, err = s.File("")
+	text, err = s.File(Wishes{})
 	require.NoError(t, err)
 	require.Equal(t, "aggregatetype", loaded(t, text).Router.Columns.AggregateType)
 	require.Contains(t, text, "columns of Debezium's outbox event router")
@@ -249,7 +249,7 @@ func TestShapes(t *testing.T) {
 		},
 	} {
 		t.Run(of.name, func(t *testing.T) {
-			text, err := (&Survey{WALLevel: "logical", Replication: true, Tables: []Table{of.table}}).File("")
+			text, err := (&Survey{WALLevel: "logical", Replication: true, Tables: []Table{of.table}}).File(Wishes{})
 			require.NoError(t, err)
 			if of.columns.AggregateID == "" {
 				require.Contains(t, text, "undecided:\n  - router.columns.aggregate_id: ")
@@ -262,4 +262,37 @@ func TestShapes(t *testing.T) {
 			require.Equal(t, of.topic, c.Router.Topic)
 		})
 	}
+}
+
+// The key that is wished for is a column of a type that suits it, or a member of JSON.
+func TestKey(t *testing.T) {
+	s := &Survey{WALLevel: "logical", Replication: true, Tables: []Table{
+		table("outbox", "id uuid!", "order_id bigint", "payload jsonb", "sent_at timestamptz", "a/b~c json"),
+	}}
+	for key, want := range map[string]string{
+		"order_id": "order_id", "id": "id", "payload/order/number": "number", "payload/id": "id_of_payload",
+		"a~1b~0c/x": "x",
+	} {
+		text, err := s.File(Wishes{Key: key})
+		require.NoError(t, err)
+		c := loaded(t, text)
+		require.Equal(t, want, c.Router.Columns.AggregateID)
+		if strings.Contains(key, "/") {
+			require.Equal(t, map[string]string{want: key}, c.Router.JSONColumns)
+		}
+	}
+	for key, want := range map[string]string{
+		"sent_at": "column sent_at is timestamptz", "nowhere": "no column nowhere", "nowhere/x": "no column nowhere",
+		"payload/": "no column payload", "x\nrouter:": "no column x",
+	} {
+		_, err := s.File(Wishes{Key: key})
+		require.ErrorContains(t, err, "--key: ", key)
+		require.ErrorContains(t, err, want)
+	}
+	_, err := (&Survey{}).File(Wishes{Key: "x"})
+	require.ErrorContains(t, err, "no table looks like an outbox")
+	_, err = (&Survey{Tables: []Table{
+		table("message", "id", "destination", "headers", "payload", "published", "creation_time"),
+	}}).File(Wishes{Key: "destination"})
+	require.ErrorContains(t, err, "Eventuate Tram")
 }

@@ -13,6 +13,7 @@ type match struct {
 	Table
 	writer  *writers.Writer   // the library that makes such tables; nil: none that is known
 	columns map[string]string // by role, see writers.Match
+	member  string            // of a JSON column, the record's key, COLUMN/MEMBER; the role aggregate_id has its name
 	score   int
 }
 
@@ -24,17 +25,6 @@ func (m match) debezium() bool {
 		}
 	}
 	return true
-}
-
-// suitable are the columns whose type fits the role.
-func (m match) suitable(role string) []string {
-	var names []string
-	for _, c := range m.Columns {
-		if writers.Suits(role, c.Type) {
-			names = append(names, c.Name)
-		}
-	}
-	return names
 }
 
 func matchOf(t Table) match {

@@ -9,13 +9,13 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 )
 
-// Propose looks at the database and returns the file for the table, or without a name for the likeliest one.
-func Propose(ctx context.Context, dsn, table string) (string, error) {
+// Propose looks at the database and returns the file.
+func Propose(ctx context.Context, dsn string, w Wishes) (string, error) {
 	s, err := Look(ctx, dsn)
 	if err != nil {
 		return "", err
 	}
-	return s.File(table)
+	return s.File(w)
 }
 
 // Save writes the file. Without force it must not exist.
