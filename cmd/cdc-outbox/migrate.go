@@ -48,9 +48,10 @@ func (a *app) migrateDebeziumCommand() *cobra.Command {
 		Use:   "debezium FILE",
 		Short: "Print this program's configuration for a Debezium connector, and what becomes of each of its options",
 		Long: `debezium reads the configuration of a Debezium PostgreSQL connector with the outbox event router: the
-JSON of Kafka Connect (also as GET /connectors/NAME and ?expand=info answer), the properties of a standalone worker,
-Strimzi's KafkaConnector as YAML or kubectl's JSON, or Debezium Server's application.properties, application.yaml or
-environment variables; - is stdin. It connects to nothing and changes nothing.
+JSON of Kafka Connect (also as GET /connectors/NAME and ?expand=info answer, in a script with curl, as YAML, or as a
+statement of ksqlDB), the properties of a standalone worker, Strimzi's KafkaConnector as YAML or kubectl's JSON, or
+Debezium Server's application.properties, application.yaml or environment variables, also in a docker-compose file, a
+Deployment or a ConfigMap; - is stdin. It connects to nothing and changes nothing.
 
 The configuration goes to stdout, or to --output; the report, with the steps of the change, to stderr, or to stdout
 where the configuration has a file. Passwords are never printed. The exit code is 3 while something needs a decision.`,
@@ -152,7 +153,7 @@ func migrationText(r *migrate.Report) string {
 			console.Style{}.Paragraph(&b, "why: ", s.Why)
 		}
 	}
-	fmt.Fprintf(&b, "Read as %s\n", r.Form)
+	fmt.Fprintf(&b, "Read as %s\n", strings.TrimSuffix(r.Form.String()+", "+r.From, ", "))
 	steps("Side by side, to compare (optional)", r.SideBySide)
 	steps("Taking over slot and publication", r.Takeover)
 	steps("Rollback", r.Rollback)

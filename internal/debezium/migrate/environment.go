@@ -12,8 +12,7 @@ var assignment = regexp.MustCompile(`^(?:export\s+)?([A-Z][A-Z0-9_]*)=(.*)$`)
 var notInVariables = regexp.MustCompile(`[^A-Za-z0-9]`)
 
 // fromEnvironment reads Debezium Server's options from environment variables, whose names MicroProfile Config makes
-// from the options' names: upper case, with _ for every other character. Transformations and predicates keep the names
-// that their lists have.
+// from the options' names: upper case, with _ for every other character.
 func fromEnvironment(text []byte) []entry {
 	var all []entry
 	for line := range strings.Lines(valid(text)) {
@@ -22,6 +21,14 @@ func fromEnvironment(text []byte) []entry {
 			continue
 		}
 		all = append(all, entry{strings.ToLower(strings.ReplaceAll(found[1], "_", ".")), unquoted(found[2])})
+	}
+	return withAliases(all)
+}
+
+// withAliases gives the options of transformations and predicates the names that the lists of these have.
+func withAliases(all []entry) []entry {
+	if len(all) > maxOptions {
+		return all // plausible refuses them
 	}
 	for _, kind := range []string{"debezium.transforms", "debezium.predicates"} {
 		for _, e := range all {

@@ -37,12 +37,15 @@ func (m *migration) transform(name string) (alias, option string, ok bool) {
 }
 
 func chain(m *migration, _, value string) outcome {
-	switch {
-	case m.router == "":
+	if m.router == "" {
 		return outcome{Refused, "", "The chain does not contain " + eventRouter + ": this connector does not route " +
 			"an outbox."}
-	case len(list(value)) > 1:
-		return outcome{Decide, "", "The chain has other transformations besides the event router; check each of them."}
+	}
+	for _, alias := range list(value) {
+		if !m.in.has("transforms." + alias + ".type") {
+			return outcome{Decide, "", "The chain has the transformation " + alias + ", and the file has no type of " +
+				"it: find out what it does."}
+		}
 	}
 	return outcome{Translated, "router.preset", "debezium"}
 }

@@ -38,6 +38,7 @@ func (f Form) String() string {
 // Server lose their prefixes.
 type Input struct {
 	Form    Form
+	From    string // how the file has it, such as "as YAML"; empty: as the form says
 	Name    string // of the connector, if it has one
 	Options []Option
 }
@@ -49,12 +50,12 @@ type Option struct {
 	Value string
 }
 
-// Parse reads a connector's configuration in each form that Connect, Strimzi and Debezium Server have for it, and
-// returns an error that names the form if it is one without a connector's options. No error quotes the file, which may
-// hold a password.
+// Parse reads a connector's configuration in each form that Connect, Strimzi, ksqlDB and Debezium Server have for it. A
+// file in another form, or without a connector's options, gives an error that names the form. No error quotes the file,
+// which may hold a password.
 func Parse(data []byte) (*Input, error) {
-	text := bytes.TrimLeft(data, " \t\r\n\ufeff")
-	if len(text) == 0 {
+	text := bytes.TrimPrefix(data, []byte("\ufeff"))
+	if len(start(text)) == 0 {
 		return nil, errors.New("the file has no options; a connector's JSON or properties are expected")
 	}
 	in, err := parseForm(text)
@@ -67,20 +68,66 @@ func Parse(data []byte) (*Input, error) {
 	if in.Name == "" {
 		in.Name = in.value("name")
 	}
+	if err := in.plausible(); err != nil {
+		return nil, err
+	}
 	in.setAside()
 	return in, nil
 }
 
+// start is the text from its first character on. Lines are counted from the text's own begin.
+func start(text []byte) []byte { return bytes.TrimLeft(text, " \t\r\n") }
+
+// routes reports whether the connector has an event router.
+func (in *Input) routes() bool {
+	return slices.ContainsFunc(in.Options, func(o Option) bool { return strings.TrimSpace(o.Value) == eventRouter })
+}
+
+// Bounds of a connector's configuration. Options are judged together, so time grows faster than their number.
+const maxOptions, maxValue = 1000, 32 << 10
+
+// plausible refuses what was read as options and is none: an option that is given twice, of which Java takes the last
+// without a word, values in quotes that are a part of them, a file of which no line is an option.
+func (in *Input) plausible() error {
+	if len(in.Options) > maxOptions {
+		return fmt.Errorf("the file has %d options, and a connector has at most %d", len(in.Options), maxOptions)
+	}
+	for _, o := range in.Options {
+		if len(o.Value) > maxValue {
+			return fmt.Errorf("option %s: the value is longer than %d KiB", o.Given, maxValue>>10)
+		}
+	}
+	m := &migration{in: in, out: settings{}, notes: map[string]string{}}
+	seen, known := map[string]bool{}, false
+	for _, o := range in.Options {
+		if seen[o.Name] {
+			return fmt.Errorf("option %s is given twice", o.Given)
+		}
+		seen[o.Name] = true
+		if v := strings.TrimSpace(o.Value); in.Form == ConnectProperties && len(v) > 1 &&
+			v[0] == v[len(v)-1] && (v[0] == '"' || v[0] == '\'') {
+			return fmt.Errorf("option %s: the value is in quotes, which a property file takes for a part of it",
+				o.Given)
+		}
+		known = known || m.applyRule(o).verdict != Unknown
+	}
+	if !known {
+		return errors.New("the file has no option that a connector has")
+	}
+	return nil
+}
+
 func parseForm(text []byte) (*Input, error) {
 	switch {
-	case text[0] == '{', text[0] == '[':
+	case bytes.ContainsAny(start(text)[:1], "{["):
 		return parseJSON(text)
+	case bytes.IndexByte(text, 0) >= 0:
+		return nil, errors.New("the file is not text in UTF-8; of UTF-16, as PowerShell writes it, " +
+			"iconv -f UTF-16 -t UTF-8 makes that")
 	case shellScript.Match(text):
-		return nil, errors.New("the file is a shell script: pass the connector's JSON in it alone, or what " +
-			"curl http://CONNECT:8083/connectors/NAME prints")
+		return parseScript(text)
 	case ksqlStatement.Match(text):
-		return nil, errors.New("the file is a statement of ksqlDB: pass what " +
-			"curl http://CONNECT:8083/connectors/NAME prints for the connector that it has created")
+		return parseKsql(text)
 	case yamlDocument.Match(text):
 		return parseYAML(text)
 	}
@@ -92,7 +139,9 @@ func parseForm(text []byte) (*Input, error) {
 	case slices.ContainsFunc(entries, func(e entry) bool { return strings.HasPrefix(e.name, "debezium.") }):
 		return serverInput(entries), nil
 	case environmentFile.Match(text):
-		return serverInput(fromEnvironment(text)), nil
+		in := serverInput(fromEnvironment(text))
+		in.From = "as environment variables"
+		return in, nil
 	}
 	in := &Input{Form: ConnectProperties}
 	for _, e := range entries {
@@ -103,9 +152,9 @@ func parseForm(text []byte) (*Input, error) {
 
 // Forms that their first line, or one of their lines, shows.
 var (
-	shellScript     = regexp.MustCompile(`(?m)^(#!|\s*(sudo |docker exec \S+ )?(curl|https?|kubectl|kafka-connect)\s)`)
-	ksqlStatement   = regexp.MustCompile(`(?mi)^\s*CREATE\s+(SOURCE|SINK)\s+CONNECTOR\b`)
-	yamlDocument    = regexp.MustCompile(`(?m)^(---|(apiVersion|kind|spec|services|debezium|quarkus):[^=]*$)`)
+	shellScript  = regexp.MustCompile(`(?m)^(#!|\s*(sudo |docker exec \S+ )?(curl|https?|kubectl|kafka-connect)\s)`)
+	yamlDocument = regexp.MustCompile(`(?m)^(---|connector\.class: |` +
+		`(apiVersion|kind|spec|services|debezium|quarkus|config):[^=]*$)`)
 	environmentFile = regexp.MustCompile(`(?m)^\s*(export\s+)?DEBEZIUM_`)
 )
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -17,7 +16,7 @@ func parseJSON(data []byte) (*Input, error) {
 	if err := checkJSON(data); err != nil {
 		return nil, err
 	}
-	if data[0] == '[' {
+	if start(data)[0] == '[' {
 		return parseList(data)
 	}
 	var top object
@@ -33,6 +32,14 @@ func parseJSON(data []byte) (*Input, error) {
 	if expanded := expandedConnectors(top); expanded != nil {
 		return oneOf(expanded)
 	}
+	switch {
+	case top["error_code"] != nil && top["message"] != nil:
+		return nil, errors.New("the file is an error that Kafka Connect has answered: see whether a connector has " +
+			"the name that was asked for")
+	case top["config"] == nil && hasStatus(top):
+		return nil, errors.New("the file has the status of connectors, and not their options: pass what " +
+			"curl http://CONNECT:8083/connectors?expand=info prints")
+	}
 	return parseConnector(top)
 }
 
@@ -40,8 +47,19 @@ func parseJSON(data []byte) (*Input, error) {
 func parseConnector(top object) (*Input, error) {
 	in := &Input{Form: ConnectJSON}
 	config := top
-	if raw, ok := top["config"]; ok {
-		_ = json.Unmarshal(top["name"], &in.Name)
+	raw, ok := top["config"]
+	name := top["name"]
+	if !ok {
+		raw, ok = top["connectorConfiguration"] // MSK Connect
+		name = top["connectorName"]
+	}
+	if ok {
+		_ = json.Unmarshal(name, &in.Name)
+		for beside := range top {
+			if strings.Contains(beside, ".") {
+				return nil, fmt.Errorf("option %s is beside \"config\", where Connect does not read it", beside)
+			}
+		}
 		config = nil
 		if err := json.Unmarshal(raw, &config); err != nil {
 			return nil, errors.New(`"config" is not a JSON object`)
@@ -71,6 +89,20 @@ func expandedConnectors(top object) map[string]object {
 		all[name] = of.Info
 	}
 	return all
+}
+
+// hasStatus reports whether this is the answer of GET /connectors/NAME/status or of GET /connectors?expand=status.
+func hasStatus(top object) bool {
+	if top["connector"] != nil && top["tasks"] != nil {
+		return true
+	}
+	for _, raw := range top {
+		var of struct{ Status object }
+		if json.Unmarshal(raw, &of) == nil && of.Status["connector"] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func parseList(data []byte) (*Input, error) {
@@ -103,8 +135,7 @@ func oneOf(all map[string]object) (*Input, error) {
 		if err != nil {
 			return nil, fmt.Errorf("connector %s: %w", name, err)
 		}
-		router := func(o Option) bool { return strings.TrimSpace(o.Value) == eventRouter }
-		if len(all) == 1 || slices.ContainsFunc(in.Options, router) {
+		if len(all) == 1 || in.routes() {
 			found = append(found, in)
 		}
 	}
@@ -119,11 +150,11 @@ func oneOf(all map[string]object) (*Input, error) {
 // scalar accepts the same values as Connect: strings, and numbers and booleans as their text.
 func scalar(raw json.RawMessage) (string, error) {
 	var text string
+	if bytes.ContainsAny(raw[:1], "[{n") { // an array, an object, null
+		return "", errors.New("the value is not a string")
+	}
 	if err := json.Unmarshal(raw, &text); err == nil {
 		return text, nil
-	}
-	if bytes.ContainsAny(raw[:1], "[{") {
-		return "", errors.New("the value is not a string")
 	}
 	return string(raw), nil
 }
@@ -153,7 +184,8 @@ func checkJSON(data []byte) error {
 		top := &levels[len(levels)-1]
 		if name, ok := token.(string); ok && top.key {
 			if top.keys[name] {
-				return fmt.Errorf("option %s is given twice", name)
+				return fmt.Errorf("option %s is given twice, the second time in line %d", name,
+					1+bytes.Count(data[:decoder.InputOffset()], []byte("\n")))
 			}
 			top.keys[name], top.key = true, false
 			continue

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// brokers drops the listeners' protocols.
+// brokers drops the listeners' protocols, and takes a semicolon for the comma that it was to be: no address has one.
 func brokers(m *migration, key, value string) {
-	addresses := list(value)
+	addresses := list(strings.ReplaceAll(value, ";", ","))
 	for i, a := range addresses {
 		if _, after, ok := strings.Cut(a, "://"); ok {
 			addresses[i] = after

@@ -26,7 +26,7 @@ func Translate(in *Input, file string) *Report {
 		slot: "debezium", pub: "dbz_publication",
 	}
 	m.router = m.findRouter()
-	r := &Report{Connector: in.Name, Form: in.Form, Counts: map[Verdict]int{}}
+	r := &Report{Connector: in.Name, Form: in.Form, From: in.From, Counts: map[Verdict]int{}}
 	m.out.set("router.preset", "debezium")
 	for _, o := range in.Options {
 		m.passed = nil
@@ -43,6 +43,7 @@ func Translate(in *Input, file string) *Report {
 	r.Options = append(r.Options, m.absent()...)
 	m.postgres()
 	m.kafka()
+	r.Options = m.refuseInvalid(r.Options)
 	m.differences()
 	for _, e := range r.Options {
 		r.Counts[e.Verdict]++
@@ -128,10 +129,9 @@ func (m *migration) absent() []Entry {
 			"header: set "+
 			"it to the connector's value.")
 	}
-	if without("table.include.list") && without("table.whitelist") {
-		note("table.include.list", "", Decide, "postgres.tables", "Debezium captures every table; name the outbox "+
-			"table "+
-			"in postgres.tables.")
+	if everyTable(m, "") && without("table.exclude.list") {
+		note("table.include.list", "", Decide, "postgres.tables", "Debezium captures every table"+m.ofSchemas()+
+			"; name the outbox table in postgres.tables.")
 	}
 	for _, side := range []string{"value", "key"} {
 		if without(side+".converter") && without("debezium.format."+side) {

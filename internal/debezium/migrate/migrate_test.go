@@ -148,6 +148,23 @@ func TestForms(t *testing.T) {
 		"kubectl": `{"apiVersion":"v1","kind":"List","items":[{"kind":"KafkaConnector","metadata":{"name":"n"},` +
 			`"spec":{"tasksMax":1,"config":{` + bare.String() + `}}}]}`,
 		"environment": environment(server.String()), "YAML of the server": nested(server.String()),
+		"YAML":      "name: n\nconfig: {" + bare.String() + "}\n",
+		"bare YAML": strings.ReplaceAll(props.String(), " = ", ": "),
+		"MSK":       `{"connectorName":"n","connectorConfiguration":{` + bare.String() + `},"capacity":{}}`,
+		"script": "#!/bin/sh\ncurl -d '{\"a\": \"b\"}' x\ncurl -X POST -d '{\"name\":\"n\",\"config\":{" +
+			bare.String() + "}}' http://c:8083/connectors\n",
+		"here-document": "curl -X PUT http://c:8083/connectors/n/config -d @- <<EOF\n{" + bare.String() + "}\nEOF\n",
+		"ksqlDB": "-- outbox\nCREATE SOURCE CONNECTOR IF NOT EXISTS `n` WITH ( -- ours\n'" + strings.NewReplacer(
+			" ", "", "=", "'='", "\n", "',\n'").Replace(strings.TrimSpace(props.String())) +
+			"');\n",
+		"kubectl, two": resource(append(options, smt...)) + "---\n" + resource(options),
+		"docker-compose": "services:\n  db:\n    environment:\n      A: b\n  server:\n    environment:\n" +
+			indented("      - ", "=", strings.ReplaceAll(server.String(), "$$", "$$$$")),
+		"docker-compose, mapping": "services:\n  server:\n    environment:\n" +
+			indented("      ", ": ", strings.ReplaceAll(server.String(), "$$", "$$$$")),
+		"Deployment": "kind: Deployment\nspec:\n  containers:\n  - env:\n" +
+			indented("    - name: ", "\n      value: ", server.String()),
+		"ConfigMap": "kind: ConfigMap\ndata:\n  application.properties: |\n" + indentedLines(server.String()),
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, err := Parse([]byte(text))

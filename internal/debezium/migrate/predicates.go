@@ -13,6 +13,9 @@ import (
 // of the record's topic with a pattern (org.apache.kafka.connect.transforms.predicates.TopicNameMatches).
 const topicNameMatches = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
 
+// recordIsTombstone is the class of the predicate that selects records without a value.
+const recordIsTombstone = "org.apache.kafka.connect.transforms.predicates.RecordIsTombstone"
+
 // notInTopics matches the characters that Debezium replaces in a topic's name (AbstractTopicNamingStrategy).
 var notInTopics = regexp.MustCompile(`[^a-zA-Z0-9._-]`)
 
@@ -23,16 +26,31 @@ func (m *migration) selects(alias string, t capturedTable) (selected, known bool
 	if predicate == "" {
 		return true, true
 	}
+	class := m.in.value("predicates." + predicate + ".type")
+	if class == recordIsTombstone && m.before(alias) {
+		return m.negated(alias), true // an insert is none
+	}
 	pattern := m.in.value("predicates." + predicate + ".pattern")
 	topic, ok := m.changeTopic(t)
 	chain := list(m.in.value("transforms"))
-	if !ok || m.in.value("predicates."+predicate+".type") != topicNameMatches || pattern == "" ||
+	if !ok || class != topicNameMatches || pattern == "" ||
 		len(chain) == 0 || chain[0] != alias || unresolved(pattern) ||
 		debezium.CheckPattern(pattern) != nil {
 		return false, false
 	}
-	const mark = "!" // no topic has it
-	return strings.Contains(debezium.Topics(pattern, mark)(topic), mark) != m.negated(alias), true
+	return whole(pattern, topic) != m.negated(alias), true
+}
+
+// whole reports whether the pattern of Java matches the whole text.
+func whole(pattern, text string) bool {
+	const mark = "!" // no name of a topic or schema has it
+	return strings.Contains(debezium.Topics(pattern, mark)(text), mark)
+}
+
+// before reports whether the transformation gets records before the event router has made events of them.
+func (m *migration) before(alias string) bool {
+	chain := list(m.in.value("transforms"))
+	return slices.Index(chain, alias) <= slices.Index(chain, m.router)
 }
 
 // changeTopic is the topic of a table's change events before all transformations.

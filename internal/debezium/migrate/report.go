@@ -30,6 +30,7 @@ type Entry struct {
 type Report struct {
 	Connector   string          `json:"connector,omitempty"`
 	Form        Form            `json:"form"`
+	From        string          `json:"from,omitempty"` // how the file has it, such as "as YAML"
 	Config      string          `json:"config"`
 	Options     []Entry         `json:"options"`
 	Differences []string        `json:"differences"`
@@ -49,7 +50,9 @@ var (
 		`(^|\.)(ssl\.keystore\.key|sslkey|api[._-]?key)$`)
 	placeholder = regexp.MustCompile(`\$\{[^{}]*\}`)
 	filler      = regexp.MustCompile(`\{\{[^{}]*\}\}|(^|[^?P(])<[A-Za-z][\w. -]*>|\$\(?[A-Z][A-Z0-9_]{2,}\)?|` +
-		`^\s*(REQUIRED|TODO|TBD|FIXME|XXX+|(?i:change_?-?me|replace_?-?me|to be (set|defined)))\s*$`)
+		`\{%|<%|%[A-Z][A-Z0-9_]+%|@[A-Za-z][\w.-]*@|__[A-Z][A-Z0-9_]*__|#\{[^{}]*\}|^\s*[{[][A-Za-z][\w .-]*[]}]\s*$|` +
+		`(^|[^A-Za-z])(?i:your[-_ ][a-z])|_HERE\s*$|^\s*\$[a-z_]\w*\s*$|` +
+		`^\s*(REQUIRED|TODO|TBD|FIXME|XXX+|(?i:change_?-?me|replace_?-?me|placeholder|to be (set|defined)))\s*$`)
 	userinfo = regexp.MustCompile(`://[^/@\s]*@`)
 	assigned = regexp.MustCompile(`(?i)((?:passw\w*|secret|token)["']?[\s:=]+)[^\s,;&]+`)
 	wholly   = regexp.MustCompile(`^\s*\$\{[^{}]*\}\s*$`)

@@ -10,12 +10,16 @@ var captureRules = []rule{
 	},
 	{options: "table.include.list table.whitelist", judge: tableList},
 	{
-		options: "table.exclude.list", verdict: Decide,
+		options: "table.exclude.list", verdict: Decide, key: "postgres.tables",
 		note: "This program needs the names of the tables: list the outbox tables in postgres.tables.",
 	},
 	{
 		options: "schema.include.list", when: holdsTables, verdict: Without,
 		note: "The tables of table.include.list are in these schemas.",
+	},
+	{
+		options: "schema.include.list", when: everyTable, verdict: Without,
+		note: "postgres.tables names tables with their schema; see table.include.list (not given).",
 	},
 	{
 		options: "schema.include.list", verdict: Decide,

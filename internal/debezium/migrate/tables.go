@@ -70,6 +70,11 @@ func tableList(m *migration, _, _ string) outcome {
 			upper = upper || strings.ToLower(t.String()) != t.String()
 		}
 	}
+	if open := m.perhapsForeign(captured, left); open != "" && len(tables) > 0 {
+		m.out.set(key, tables)
+		return outcome{Decide, key, "By its name " + open + " is for heartbeats or signals, and no option of the " +
+			"connector writes it. Leave it out of postgres.tables, unless its rows are events."}
+	}
 	if len(tables) == 0 {
 		return outcome{Decide, key, "No table remains; name the outbox table."}
 	}
@@ -94,6 +99,19 @@ func tableList(m *migration, _, _ string) outcome {
 	return outcome{Translated, key, strings.Join(notes, " ")}
 }
 
+// perhapsForeign is a table beside others that is an outbox or for heartbeats, empty for none.
+func (m *migration) perhapsForeign(captured []capturedTable, left []string) string {
+	if len(captured) == 1 || m.in.value("transforms."+m.router+".predicate") != "" {
+		return "" // a predicate is a decision of its own
+	}
+	for _, t := range captured {
+		if looksForeign(t.name) && !slices.Contains(left, t.String()) {
+			return t.String()
+		}
+	}
+	return ""
+}
+
 // holdsTables reports whether the list of schemas, which are regular expressions to Debezium, has the schema of each
 // table that is captured.
 func holdsTables(m *migration, value string) bool {
@@ -103,11 +121,32 @@ func holdsTables(m *migration, value string) bool {
 	}
 	schemas := list(value)
 	for _, t := range captured {
-		if !slices.ContainsFunc(schemas, func(schema string) bool { return strings.EqualFold(schema, t.schema) }) {
+		if !slices.ContainsFunc(schemas, func(schema string) bool {
+			return strings.EqualFold(schema, t.schema) || whole(schema, t.schema)
+		}) {
 			return false
 		}
 	}
 	return true
+}
+
+// everyTable reports whether the connector names no tables.
+func everyTable(m *migration, _ string) bool {
+	return !m.in.has("table.include.list") && !m.in.has("table.whitelist")
+}
+
+// ofSchemas limits a sentence about every table to the schemas that the connector captures.
+func (m *migration) ofSchemas() string {
+	if schemas := m.in.value("schema.include.list"); schemas != "" {
+		return " of the schemas " + schemas
+	}
+	return ""
+}
+
+// looksForeign reports whether the table has heartbeats or signals by its name alone.
+func looksForeign(name string) bool {
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "")
+	return strings.Contains(name, "heartbeat") || strings.Contains(name, "debeziumsignal")
 }
 
 // foreign reports whether the table is for signals or heartbeats. Only the table that the heartbeat's statement writes
