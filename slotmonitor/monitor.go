@@ -148,12 +148,14 @@ func (m *Monitor) collectFindings(slots []Slot, err error, on *alert.Engine) []a
 		for _, s := range slots {
 			found = append(found, judge(s, m.cfg.Thresholds, on.Level)...)
 		}
-		events = on.End(func(name string) bool {
-			return slices.ContainsFunc(slots, func(s Slot) bool { return s.Name == name })
-		}, noLonger, now)
 	}
 	if m.cfg.Judge != nil {
 		found = append(found, m.cfg.Judge(on.Level)...)
+	}
+	if err == nil {
+		events = on.End(func(name string) bool {
+			return slices.ContainsFunc(slots, func(s Slot) bool { return s.Name == name })
+		}, found, noLonger, now)
 	}
 	known := slots
 	if err != nil {
@@ -174,6 +176,9 @@ func (m *Monitor) tell(err error) {
 		fields := []zap.Field{zap.Error(errors.New(what))}
 		if next.Next != "" {
 			fields = append(fields, zap.String(logkey.Next, next.Next))
+		}
+		if len(next.Commands) > 0 {
+			fields = append(fields, zap.Strings(logkey.Commands, next.Commands))
 		}
 		m.cfg.Logger.Warn("slot monitor cannot ask the server, trying again", fields...)
 	case err == nil && before != nil:

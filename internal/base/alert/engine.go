@@ -110,11 +110,15 @@ func (a *Engine) supersedes(key alertKey) string {
 	return ""
 }
 
-// End resolves the alerts about subjects that no longer exist; sentence says so of one of them.
-func (a *Engine) End(exists func(subject string) bool, sentence func(subject string) string, now time.Time) []Event {
+// End resolves the alerts about subjects that no longer exist; sentence says so of one of them. An alert that found
+// still judges stays: that its subject is missing may be what it is about.
+func (a *Engine) End(exists func(subject string) bool, found []Finding, sentence func(subject string) string,
+	now time.Time,
+) []Event {
 	var events []Event
 	for key, on := range a.active {
-		if key.subject == "" || exists(key.subject) {
+		judged := func(f Finding) bool { return f.Alert == key.alert && f.Subject == key.subject }
+		if key.subject == "" || exists(key.subject) || slices.ContainsFunc(found, judged) {
 			continue
 		}
 		events = append(events, Event{

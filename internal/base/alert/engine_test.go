@@ -101,12 +101,27 @@ func TestAlertsEndWithTheirSlot(t *testing.T) {
 	alerts, level := a.About("gone")
 	require.Equal(t, Critical, level)
 	require.Equal(t, "y", alerts[0].Rule)
-	got := a.End(func(name string) bool { return name == "there" }, func(string) string { return "gone" }, start)
+	there := func(name string) bool { return name == "there" }
+	got := a.End(there, nil, func(string) string { return "gone" }, start)
 	require.Len(t, got, 2)
 	require.Equal(t, "x", got[0].Alert)
 	require.Equal(t, Resolved, got[1].State)
 	require.Equal(t, "gone", got[1].Sentence)
 	require.Equal(t, []string{"x", "z"}, Names(a.List()))
+}
+
+// TestAnAlertThatIsJudgedOutlivesItsSlot: that the slot is missing is what it is about.
+//
+// Bug (monitor): while a slot was missing, connector_stopped was resolved and fired again at each check. Cost: two
+// messages to the webhook each monitor.interval, and an alert that was never older than that.
+func TestAnAlertThatIsJudgedOutlivesItsSlot(t *testing.T) {
+	a := NewEngine(time.Hour, nil)
+	found := []Finding{{Alert: "x", Subject: "gone", Level: Critical}}
+	a.Add(append(found, Finding{Alert: "y", Subject: "gone", Level: Warn}), start)
+	got := a.End(func(string) bool { return false }, found, func(string) string { return "gone" }, start)
+	require.Len(t, got, 1)
+	require.Equal(t, "y", got[0].Alert)
+	require.Equal(t, []string{"x"}, Names(a.List()))
 }
 
 func TestFiringAlertsComeWorstFirst(t *testing.T) {
