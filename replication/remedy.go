@@ -19,7 +19,7 @@ func (c *Config) remedy(p phase, code string) fault.Remedy {
 	beforeSlot := p == duringConnect || p == duringQuery
 	switch {
 	case strings.HasPrefix(code, "28"):
-		return fault.Do(sqlstate.LoginRemedy)
+		return postgres.LoginRemedy(c.user(), code)
 	case code == sqlstate.NotPermitted:
 		return c.replicationRemedy()
 	case p == duringConnect && code == sqlstate.UndefinedObject:

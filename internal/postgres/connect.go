@@ -197,16 +197,23 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// LoginRemedy is the next step for a role whose login is refused, by the SQLSTATE.
+func LoginRemedy(user, code string) fault.Remedy {
+	role := identifier.Quote(user)
+	if code == "28P01" {
+		return fault.Do("Set the password in postgres.dsn, or give the role a new password in psql.", `\password `+role)
+	}
+	return fault.Do("See whether pg_hba.conf has a line for the role, this database and this host; a walsender with a "+
+		"database matches the database's name. If the role may not log in, allow it.",
+		fmt.Sprintf("ALTER ROLE %s LOGIN;", role))
+}
+
 // loginRefusal reads the SQLSTATE with which a server turns a connection away (Postgres docs, appendix A).
 func loginRefusal(pc *pgx.ConnConfig, code string) (fault.Kind, fault.Remedy) {
 	role, database := identifier.Quote(pc.User), identifier.Quote(pc.Database)
 	switch code {
-	case "28P01":
-		return fault.Operator, fault.Do("Set the password in postgres.dsn, or give the role a new password in psql.",
-			`\password `+role)
-	case "28000":
-		return fault.Operator, fault.Do("See whether pg_hba.conf has a line for the role, this database and this "+
-			"host. If the role may not log in, allow it.", fmt.Sprintf("ALTER ROLE %s LOGIN;", role))
+	case "28P01", "28000":
+		return fault.Operator, LoginRemedy(pc.User, code)
 	case "3D000":
 		return fault.Operator, fault.Do("Name the outbox's database in postgres.dsn, or create it.",
 			fmt.Sprintf("CREATE DATABASE %s;", database))
