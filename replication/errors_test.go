@@ -99,7 +99,8 @@ func TestErrorsSameTextEverywhere(t *testing.T) {
 		require.ErrorAs(t, err, &f)
 		return f.Remedy().String()
 	}
-	require.Equal(t, o.SlotGone(postgres.ServerFacts{}).ToDo().String(), next(c.slotMissing(postgres.ServerFacts{})))
+	require.Equal(t, o.SlotGone(postgres.ServerFacts{}).ToDo().String(),
+		next(c.slotMissing(postgres.ServerFacts{})))
 	lost := postgres.Slot{
 		Name: "s", Exists: true, Logical: true, Plugin: "pgoutput", Database: "db", WALStatus: postgres.WALLost,
 	}

@@ -81,9 +81,19 @@ func (o Objects) SlotGone(server ServerFacts) preflight.Finding {
 		Found: fmt.Sprintf("It no longer exists, while %s that it read is still there.", o.PublicationSubject()),
 		Why: "It was dropped, or the server was restored or failed over to a standby without it. A new slot starts " +
 			"at its creation: rows committed between the last published event and then come through no slot.",
-	}.With(o.RenewSlot(server).Then(fault.Do("If the slot is new, and another relay's "+
-		"publication is there already, create it.", "cdc-outbox setup --new-slot")).
-		Then(Republish()))
+	}.With(o.replaceGone(server).Then(fault.Do("If the slot is new, and another relay's publication is there already, " +
+		"`cdc-outbox setup --new-slot` creates it instead.")))
+}
+
+// replaceGone is ReplaceLost, with what creating a slot on a hot standby waits for.
+func (o Objects) replaceGone(server ServerFacts) fault.Remedy {
+	r := ReplaceLost()
+	if o.OnHotStandby(server) {
+		r.Next += fmt.Sprintf(" Replacing it on the standby waits until the primary logs its running transactions, by "+
+			"the last command on %s.", server.PrimaryName())
+		r.Commands = append(r.Commands, LogSnapshotSQL)
+	}
+	return r
 }
 
 // keepRows keeps VACUUM on the primary from removing rows that decoding on the hot standby needs.

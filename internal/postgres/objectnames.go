@@ -113,15 +113,6 @@ func (o Objects) CreateSlot(server ServerFacts) fault.Remedy {
 		o.SlotDDL(), LogSnapshotSQL)
 }
 
-// RenewSlot creates the slot again. The checkpoint was the old slot's, so its row is deleted.
-func (o Objects) RenewSlot(server ServerFacts) fault.Remedy {
-	r := o.CreateSlot(server)
-	if o.Checkpoint.Name != "" {
-		r.Commands = append(r.Commands, o.ForgetSQL())
-	}
-	return r
-}
-
 // ReplaceLost is what follows on the loss of a slot.
 func ReplaceLost() fault.Remedy {
 	return fault.Do("Replace the slot, start the connector, and publish from the table what the slot missed.",

@@ -38,7 +38,7 @@ func TestVerdictTable(t *testing.T) {
 	}{
 		"slot missing": {
 			func(_ *Config, st *state) { st.Slot = postgres.Slot{Name: "s"} },
-			`slot "s"`, "It no longer exists", "SELECT pg_catalog.pg_create_logical_replication_slot('s', 'pgoutput');",
+			`slot "s"`, "It no longer exists", "cdc-outbox slot recreate --yes-lose-events",
 		},
 		"publication missing": {
 			func(_ *Config, st *state) { st.Publication = postgres.Publication{Name: "p"} },
