@@ -21,13 +21,15 @@ func (s servers) tellOpen(ctx context.Context, cfg Config) {
 	if err != nil || len(open) == 0 {
 		return
 	}
+	next := fault.Do("This is about the oldest.").Then(open[0].remedy())
 	cfg.Logger.Info("creating the slot waits for open transactions", zap.String(logkey.Slot, cfg.Slot),
-		zap.Stringers(logkey.Transactions, open))
+		zap.Stringers(logkey.Transactions, open), zap.String(logkey.Next, next.Next),
+		zap.Strings(logkey.Commands, next.Commands))
 	f := &fault.Error{
 		Kind: fault.Retry, Object: cfg.SlotSubject(),
 		Err: fmt.Errorf("creating it waits for transactions that are open: %s", transactionTexts(open)),
 	}
-	cfg.Waits(f.With(fault.Do("This is about the oldest.").Then(open[0].remedy())))
+	cfg.Waits(f.With(next))
 }
 
 func transactionTexts(open []openTransaction) string {

@@ -98,7 +98,8 @@ func (c *Connector) reportStall(was bool, age time.Duration) bool {
 			zap.String(logkey.Confirmed, c.confirmed().String()),
 		}
 		for _, t := range c.producer.Trouble() {
-			fields = append(fields, zap.String(logkey.Object, t.Object))
+			fields = append(fields, zap.String(logkey.Object, t.Object),
+				zap.String(logkey.Cause, t.Wait().Sentence()))
 			fields = append(fields, telemetry.RemedyFields(t.Wait().Remedy())...)
 			break // the oldest is the cause more often than not; /status lists them all
 		}

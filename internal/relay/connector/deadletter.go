@@ -89,7 +89,7 @@ func (r *reader) notTaken(row outboxRow, rec *router.Record, err error) error {
 	}
 	r.c.log.Error("halted at an event that its topic cannot take; nothing after it is published either, "+
 		"until the topic takes it",
-		append(bad.Fields(), telemetry.RemedyFields(remedy(refused))...)...)
+		append(bad.Fields(), telemetry.RemedyFields(r.passOr(bad, refused))...)...)
 	for {
 		d, err := r.waitAt(row, bad, refused)
 		switch {
@@ -121,11 +121,16 @@ func (r *reader) setAside(row outboxRow, rec *router.Record, refused *sink.Refus
 	return r.deadLetter(row, r.c.cfg.DeadLetters.Letter(k, time.Now()), bad)
 }
 
+// passOr is the next step in front of a record that its topic does not take.
+func (r *reader) passOr(bad badrow.Row, refused *sink.RefusedError) fault.Remedy {
+	return relay.PassRemedy(bad.EventID, string(r.position), refused.Reason).Then(remedy(refused))
+}
+
 // waitAt halts at a record that its topic does not take. It returns after a while, and the caller tries again, or with
 // the operator's decision about the row.
 func (r *reader) waitAt(row outboxRow, bad badrow.Row, refused *sink.RefusedError) (*relay.Decision, error) {
 	since := time.Now()
-	next := relay.PassRemedy(bad.EventID, string(r.position), refused.Reason).Then(remedy(refused))
+	next := r.passOr(bad, refused)
 	r.c.mu.Lock()
 	if r.c.halted != nil {
 		since = r.c.halted.Since

@@ -78,7 +78,8 @@ func (r *reader) awaitResume(s stream) error {
 	}
 	if p.Unread == nil {
 		c.log.Warn("paused by an operator; nothing is read, and the slot keeps WAL",
-			zap.String(logkey.Reason, p.Reason), zap.Time(logkey.Since, p.Since))
+			append(telemetry.RemedyFields(p.State().Remedy()), zap.String(logkey.Reason, p.Reason),
+				zap.Time(logkey.Since, p.Since))...)
 	} else {
 		c.log.Warn("it is not known whether an operator has paused the relay; nothing is read until it is",
 			telemetry.ErrorFields(p.Unread)...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
 )
@@ -40,8 +41,8 @@ func (r *Relay) Pause(p *relay.Pause) {
 		r.paused.Store(&pause{Pause: p, over: make(chan struct{})})
 	}
 	if p != nil && p.Unread == nil && (was == nil || was.Unread != nil) {
-		r.log.Warn("paused by an operator; nothing is published", zap.String(logkey.Reason, p.Reason),
-			zap.Time(logkey.Since, p.Since))
+		r.log.Warn("paused by an operator; nothing is published", append(telemetry.RemedyFields(p.State().Remedy()),
+			zap.String(logkey.Reason, p.Reason), zap.Time(logkey.Since, p.Since))...)
 	}
 }
 
