@@ -60,7 +60,7 @@ func (a *app) printReport(findings []preflight.Finding, asJSON, quiet bool) erro
 		fmt.Fprintf(a.stdout, "\n%d to fix, %d to think about, %d fine\n", fails, warns, len(findings)-fails-warns)
 	}
 	if fails == 0 {
-		if !asJSON {
+		if !asJSON && !service.Runs(findings) {
 			fmt.Fprintln(a.stdout, "Next: cdc-outbox run")
 		}
 		return nil

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
@@ -34,15 +35,14 @@ func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]p
 	if err != nil {
 		return nil, err
 	}
-	findings = append(findings, checkConnector(ctx, c)...)
-	findings = append(findings, postgres.CheckEnvironment(db.DSN)...)
-	findings = append(findings, found...)
-	findings = append(findings, exposed()...)
+	exposures := exposed()
 	if wiring.WritesDeadLetters(c) {
 		topics = append(topics, c.Router.DeadLetterTopic)
 	}
 	more, err := checkBroker(ctx, c, db, topics, report)
-	return append(append(findings, more...), promised(c)...), err
+	account, waits := checkConnector(ctx, c) // last: its account is to be of the time of this check's own findings
+	return slices.Concat(findings, account, postgres.CheckEnvironment(db.DSN), found, exposures,
+		inConnectorsWords(more, waits), promised(c)), err
 }
 
 // checkBroker looks at the broker, and at the topics to which rows lead.

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
@@ -13,19 +14,37 @@ import (
 
 // checkConnector asks the connector of this configuration, if one answers at http.listen: its waits are in no catalog,
 // and a check that finds nothing beside a connector that is halted would mislead.
-func checkConnector(ctx context.Context, c *config.Loaded) []preflight.Finding {
+func checkConnector(ctx context.Context, c *config.Loaded) ([]preflight.Finding, []fault.Wait) {
 	if c.Source == config.SourcePolling {
 		told, url, err := askPolling(ctx, c)
 		if err != nil {
-			return nil
+			return nil, nil
 		}
-		return ownAccount(url, told.Ready, told.ReadyReason, told.State.Name, pollingRemedy(&told))
+		return ownAccount(url, told.Ready, told.ReadyReason, told.State.Name, pollingRemedy(&told)), told.Waits
 	}
 	told, url, err := askConnector(ctx, c)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return ownAccount(url, told.Ready, told.ReadyReason, told.State.Name, told.Cause.Remedy())
+	return ownAccount(url, told.Ready, told.ReadyReason, told.State.Name, told.Cause.Remedy()), told.Waits
+}
+
+// inConnectorsWords gives a finding about a broker the remedy of the connector that waits for that broker: it has been
+// connected before, and knows what a first connection can only guess.
+func inConnectorsWords(findings []preflight.Finding, waits []fault.Wait) []preflight.Finding {
+	for i, f := range findings {
+		address, about := strings.CutPrefix(f.Subject, "broker ")
+		if !about || f.Level == preflight.OK {
+			continue
+		}
+		for _, w := range waits {
+			names := strings.Split(strings.TrimPrefix(w.Object, "brokers "), ", ")
+			if strings.HasPrefix(w.Object, "broker") && slices.Contains(names, address) {
+				findings[i] = f.With(w.Remedy())
+			}
+		}
+	}
+	return findings
 }
 
 // pollingRemedy is the next step of a relay that is not ready.
@@ -39,8 +58,18 @@ func pollingRemedy(told *polling.Status) fault.Remedy {
 	return told.State.Remedy()
 }
 
+// connectorSubject begins the subject of a connector's own account.
+const connectorSubject = "connector "
+
+// Runs reports whether a connector is among what a check has found.
+func Runs(findings []preflight.Finding) bool {
+	return slices.ContainsFunc(findings, func(f preflight.Finding) bool {
+		return strings.HasPrefix(f.Subject, connectorSubject)
+	})
+}
+
 func ownAccount(url string, ready bool, reason string, state relay.StateName, next fault.Remedy) []preflight.Finding {
-	f := preflight.Finding{Level: preflight.OK, Subject: "connector " + strings.TrimSuffix(url, "/status")}
+	f := preflight.Finding{Level: preflight.OK, Subject: connectorSubject + strings.TrimSuffix(url, "/status")}
 	switch {
 	case ready:
 		f.Found = "It runs and is ready."

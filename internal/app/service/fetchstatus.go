@@ -93,7 +93,7 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 			Topics: []telemetry.TopicCount{}, Aside: []relay.BadRow{},
 		}}
 	}
-	con, asked := told.Status, false
+	con, asked, seen := told.Status, false, toldOf(told.Waits)
 	defer func() {
 		st.takeFrom(&told)
 		if st.Promises == nil { // the connector's configuration may differ
@@ -113,22 +113,22 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 	switch {
 	case err != nil && cerr == nil:
 		err = postgres.QueryFault("postgres", err)
-		st = Status{Status: con, Cause: told.Cause, ReplicationSlot: told.ReplicationSlot}
+		st = Status{Status: con, Cause: told.Cause, ReplicationSlot: told.ReplicationSlot, Alerts: []FiringAlert{}}
 		if !slices.ContainsFunc(con.Waits, func(w fault.Wait) bool { return w.Kind == waitPostgres }) {
 			st.OwnConnection = new(unreachable(con.Slot, err))
 		}
 		return st, source, err
 	case err != nil:
-		return withSlot(con, nil, err), source, postgres.QueryFault("postgres", err)
+		return withSlot(con, nil, err, seen), source, postgres.QueryFault("postgres", err)
 	case len(slots) == 0:
-		st, err := noSlot(con, near(ctx, c))
+		st, err := noSlot(con, whyMissing(ctx, c), seen)
 		return st, source, err
 	case slots[0].WALStatus == slotmonitor.WALLost:
 		err = (&fault.Error{
 			Kind: fault.Operator, Object: object, Err: errors.New("it is lost"),
 		}).With(postgres.ReplaceLost())
 	}
-	return withSlot(con, &slots[0], nil), source, err
+	return withSlot(con, &slots[0], nil, seen), source, err
 }
 
 // askConnector gets /status from the connector that this configuration would run.

@@ -93,15 +93,16 @@ func (w *lastWord) Say(err error) {
 }
 
 // Stays keeps why the process waits for an operator. The monitor's alert about it is sent as any other; see pass.
-func (w *lastWord) Stays(err error) {
+func (w *lastWord) Stays(err error, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	said := lastword.Of(err, false, w.who, time.Now())
 	if w.repeats(said) {
 		said.Told = w.before.Told
 	} else if w.webhook != nil {
-		said.Told = &said.At
+		said.Told = new(said.At)
 	}
+	said.At = since.UTC().Truncate(time.Millisecond)
 	w.back = false
 	w.writeRow(said)
 }

@@ -13,29 +13,36 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/connector"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// near returns the name of the database's slot that was probably meant, empty if none is similar. If the checkpoint
-// knows the configured name, that name is right, and the slot was dropped.
-func near(ctx context.Context, c *config.Loaded) string {
+// missing is what is known of a slot that does not exist.
+type missing struct {
+	known bool   // the checkpoint knows it, so it was dropped
+	near  string // the name of the database's slot that was probably meant, empty if none is similar
+}
+
+// whyMissing looks around for a slot that does not exist. If the checkpoint knows the configured name, that name is
+// right.
+func whyMissing(ctx context.Context, c *config.Loaded) (m missing) {
 	if at, err := wiring.LastWord(c).Confirmed(ctx); err == nil && at != nil {
-		return ""
+		return missing{known: true}
 	}
 	dsn, err := routing.DSN(c)()
 	if err != nil {
-		return ""
+		return m
 	}
 	pc, err := postgres.ParseConfig(dsn)
 	if err != nil {
-		return ""
+		return m
 	}
 	all := wiring.Monitor(c)
 	all.Only = nil
 	slots, err := slotmonitor.Look(ctx, all)
 	if err != nil {
-		return ""
+		return m
 	}
 	var names []string
 	for i := range slots {
@@ -43,29 +50,36 @@ func near(ctx context.Context, c *config.Loaded) string {
 			names = append(names, slots[i].Name)
 		}
 	}
-	return nearest.Name(c.Postgres.Slot, names)
+	return missing{near: nearest.Name(c.Postgres.Slot, names)}
 }
 
-// noSlot is the status without a slot, near the name that was probably meant.
-func noSlot(con connector.Status, near string) (Status, error) {
-	st := withSlot(con, nil, nil)
-	err := &fault.Error{
-		Kind: fault.Operator, Object: fmt.Sprintf("slot %q", con.Slot), Err: errors.New("it does not exist"),
-		Next:     "If it existed before, see what its loss means. Then create it.",
-		Commands: []string{"cdc-outbox check", "cdc-outbox setup"},
+func (m missing) remedy() fault.Remedy {
+	switch {
+	case m.known:
+		return postgres.ReplaceLost()
+	case m.near != "":
+		return setup.DidYouMean("status", m.near)
 	}
-	if near == "" {
-		return st, err
+	return createMissing()
+}
+
+// noSlot is the status without a slot.
+func noSlot(con connector.Status, m missing, seen *onset) (Status, error) {
+	st := withSlot(con, nil, nil, seen)
+	next := m.remedy()
+	if con.State.Name == relay.NeedsOperator && !st.Cause.Remedy().IsZero() {
+		next = st.Cause.Remedy() // a connector that stays has looked closer
 	}
-	meant := setup.DidYouMean("status", near)
-	err.Next, err.Commands = meant.Next, meant.Commands
 	for i := range st.Waits {
-		if st.Waits[i].Kind == waitSlotMissing {
-			st.Waits[i].Next, st.Waits[i].Commands = meant.Next, meant.Commands
+		if w := &st.Waits[i]; w.Kind == waitSlotMissing {
+			w.Next, w.Commands = next.Next, next.Commands
 		}
 	}
 	if st.Cause.Code == waitSlotMissing {
-		st.Cause.Next, st.Cause.Commands = meant.Next, meant.Commands
+		st.Cause = st.Cause.With(next)
 	}
-	return st, err
+	err := &fault.Error{
+		Kind: fault.Operator, Object: fmt.Sprintf("slot %q", con.Slot), Err: errors.New("it does not exist"),
+	}
+	return st, err.With(next)
 }

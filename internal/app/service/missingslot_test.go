@@ -20,16 +20,18 @@ import (
 // Bug (monitor): `status` and `check` took a mistyped slot for one that was dropped, or for a new one. Cost: a search
 // for a restored server; a second slot. Also: `TestAMistypedSlotIsGuessedByCheck` in `internal/postgres/setup`.
 func TestAMistypedSlotIsGuessed(t *testing.T) {
-	st, err := noSlot(connector.Status{Slot: "orderz", State: relay.State{Name: notRunning}}, "orders")
+	st, err := noSlot(connector.Status{Slot: "orderz", State: relay.State{Name: notRunning}},
+		missing{near: "orders"}, new(onset))
 	_, remedy := fault.Split(err)
 	want := fault.Do("Did you mean orders? Then set postgres.slot.", "cdc-outbox status --postgres-slot orders")
 	require.Equal(t, want, remedy)
 	require.Equal(t, waitSlotMissing, st.Cause.Code)
 	require.Equal(t, want, st.Cause.Remedy())
-	st, err = noSlot(connector.Status{Slot: "orderz"}, "")
+	require.Nil(t, st.Cause.Since, "a command does not know")
+	st, err = noSlot(connector.Status{Slot: "orderz"}, missing{}, new(onset))
 	_, remedy = fault.Split(err)
-	require.Contains(t, remedy.Commands, "cdc-outbox setup")
-	require.Contains(t, st.Cause.Next, "cdc-outbox check")
+	require.Equal(t, []string{"cdc-outbox check", "cdc-outbox setup"}, remedy.Commands)
+	require.Equal(t, remedy, st.Cause.Remedy())
 }
 
 // TestADroppedSlotIsNotMistyped: what is offered in place of a slot is another relay's, so it is offered neither where
@@ -55,7 +57,8 @@ func TestADroppedSlotIsNotMistyped(t *testing.T) {
 	db.Exec(t, statetables.CheckpointDDL(identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}))
 	db.Exec(t, fmt.Sprintf(`INSERT INTO cdc_outbox_slots (slot, system_id, timeline, position)
 		VALUES ('%sx', '', 0, '0/0')`, db.Slot))
-	require.Contains(t, status(db.DSN).Next, "If it existed before")
+	require.Equal(t, []string{"cdc-outbox slot recreate --yes-lose-events", "cdc-outbox repair"},
+		status(db.DSN).Commands)
 }
 
 // TestNoCheckpointNoMoment: a slot without a checkpoint was not confirmed in the year 1.

@@ -40,7 +40,7 @@ type pollingEngine struct {
 type pollingReport struct {
 	polling.Status
 	Cause  alert.Cause   `json:"cause"`
-	Alerts []firingAlert `json:"alerts"` // the firing alerts, the worst first
+	Alerts []FiringAlert `json:"alerts"` // the firing alerts, the worst first
 
 	// Acknowledged since the process started, the largest first, twenty at most.
 	Topics []telemetry.TopicCount `json:"topics"`

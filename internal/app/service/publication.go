@@ -37,7 +37,7 @@ func (s *walService) watchMembership(ctx context.Context) error {
 		s.unpublished.Store(s.unpublished.Load().next(err))
 		switch {
 		case err != nil && before != nil:
-			return err
+			return s.unpublished.Load().firstNoticed()
 		case err != nil:
 			s.Logger.Warn(
 				"rows of the outbox are missing from the stream; checking once more before stopping",
@@ -63,6 +63,17 @@ func (m *misfit) next(err error) *misfit {
 		return &misfit{err, m.since}
 	}
 	return &misfit{err, time.Now().UTC()}
+}
+
+// firstNoticed is the error with the time of the first check that found something.
+func (m *misfit) firstNoticed() error {
+	var known *fault.Error
+	if !errors.As(m.err, &known) {
+		return m.err
+	}
+	noticed := *known
+	noticed.Since = m.since
+	return &noticed
 }
 
 // wait is nil without a finding, and for one about the slot, which has waits of its own.

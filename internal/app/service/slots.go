@@ -26,7 +26,7 @@ type Slots struct {
 	Gaps        map[string][]gap.Gap `json:"gaps,omitempty"`
 	GapsUnknown string               `json:"gaps_unknown,omitempty"`
 	// The firing alerts, the worst first; absent with --once, which knows no earlier sample.
-	Alerts []firingAlert `json:"alerts,omitempty"`
+	Alerts []FiringAlert `json:"alerts,omitempty"`
 }
 
 // Worst returns the highest level of all slots.

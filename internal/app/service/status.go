@@ -3,6 +3,7 @@ package service
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
@@ -45,19 +46,19 @@ type Status struct {
 	Gaps []gap.Gap `json:"gaps"`
 
 	// The firing alerts, the worst first; none are known if no connector answers.
-	Alerts []firingAlert `json:"alerts"`
+	Alerts []FiringAlert `json:"alerts"`
 }
 
-// firingAlert adds the URL of the alert's section in the runbook, relative to the page with runbook_url: self.
-type firingAlert struct {
+// FiringAlert adds the URL of the alert's section in the runbook, relative to the page with runbook_url: self.
+type FiringAlert struct {
 	alert.FiringAlert
 	Runbook string `json:"runbook"`
 }
 
-func (p *process) alerts(firing []alert.FiringAlert) []firingAlert {
-	all := make([]firingAlert, 0, len(firing))
+func (p *process) alerts(firing []alert.FiringAlert) []FiringAlert {
+	all := make([]FiringAlert, 0, len(firing))
 	for _, a := range firing {
-		all = append(all, firingAlert{a, p.runbookFromPage(a.Rule)})
+		all = append(all, FiringAlert{a, p.runbookFromPage(a.Rule)})
 	}
 	return all
 }
@@ -78,7 +79,7 @@ func unreachable(slot string, err error) fault.Wait {
 	w := fault.Wait{
 		Kind: waitPostgres, Object: fmt.Sprintf("slot %q", slot),
 		Reason: "Postgres cannot be asked about the slot: " + err.Error(),
-		Next:   "See whether the server runs and postgres.dsn leads to it.", Since: time.Now().UTC(),
+		Next:   "See whether the server runs and postgres.dsn leads to it.",
 	}
 	var known *fault.Error
 	if errors.As(err, &known) && known.Err != nil {
@@ -88,40 +89,68 @@ func unreachable(slot string, err error) fault.Wait {
 }
 
 // withSlot adds the slot, or why there is none, to the connector's status. slot is nil when the server has none.
-func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) Status {
-	wait := func(kind, reason, next string) {
-		st.Waits = append(st.Waits, fault.Wait{
-			Kind: kind, Object: fmt.Sprintf("slot %q", st.Slot), Reason: reason, Next: next, Since: time.Now().UTC(),
-		})
-	}
-	if st.State.Name == relay.WaitingForSlot {
-		wait(waitStandby, diagnose.Holder(st.Account(), slot), "")
-		st.Waits[len(st.Waits)-1].Since = st.State.Since
-	}
+func withSlot(st connector.Status, slot *slotmonitor.Slot, err error, seen *onset) Status {
 	switch {
 	case err != nil:
-		st.Waits = append(st.Waits, unreachable(st.Slot, err))
+		st.Waits = append(st.Waits, inItsWords(st.State, unreachable(st.Slot, err)))
 	case slot == nil:
-		wait(
-			waitSlotMissing, "the server has no slot of this name",
-			"`cdc-outbox check` says what is missing and how to fix it.",
-		)
+		st.Waits = append(st.Waits, inItsWords(st.State, aboutSlot(
+			st.Slot, waitSlotMissing, "the server has no slot of this name", createMissing(),
+		)))
 	case slot.WALStatus == slotmonitor.WALLost:
-		wait(
-			waitSlotLost, "the server has removed what the slot needs; it can never be read again",
-			postgres.ReplaceLost().Next,
-		)
-		st.Waits[len(st.Waits)-1].Commands = postgres.ReplaceLost().Commands
+		st.Waits = append(st.Waits, inItsWords(st.State, aboutSlot(
+			st.Slot, waitSlotLost, "the server has removed what the slot needs; it can never be read again",
+			postgres.ReplaceLost(),
+		)))
+	}
+	seen.date(st.Waits)
+	if n := len(st.Waits); n > 0 && st.State.Name == relay.NeedsOperator &&
+		strings.HasPrefix(st.State.Reason, st.Waits[n-1].Object) {
+		st.State.Since = st.Waits[n-1].Since // one fact, which the monitor may have seen first
+	}
+	if st.State.Name == relay.WaitingForSlot {
+		w := aboutSlot(st.Slot, waitStandby, diagnose.Holder(st.Account(), slot), fault.Remedy{})
+		w.Since = st.State.Since
+		st.Waits = append(st.Waits, w)
 	}
 	cause := diagnose.Cause(st.Account(), slot, time.Now())
 	if slot != nil {
 		told := *slot
 		switch slot.Cause.Code {
-		case slotmonitor.CauseIdle, slotmonitor.CauseNoConsumer, slotmonitor.CauseLost:
+		case slotmonitor.CauseIdle, slotmonitor.CauseNoConsumer, slotmonitor.CauseLost, slotmonitor.CauseReader:
 			// The monitor knows neither the connector's waits nor that the slot is the connector's own.
 			told.Cause = cause
 		}
 		slot = &told
 	}
-	return Status{Status: st, ReplicationSlot: slot, Cause: cause, Alerts: []firingAlert{}}
+	return Status{Status: st, ReplicationSlot: slot, Cause: cause, Alerts: []FiringAlert{}}
+}
+
+func aboutSlot(slot, kind, reason string, next fault.Remedy) fault.Wait {
+	return fault.Wait{
+		Kind: kind, Object: fmt.Sprintf("slot %q", slot), Reason: reason, Next: next.Next, Commands: next.Commands,
+	}
+}
+
+// createMissing is the next step where it is not known whether a slot that is missing was there before.
+func createMissing() fault.Remedy {
+	return fault.Do("If it existed before, see what its loss means. Then create it.", "cdc-outbox check",
+		"cdc-outbox setup")
+}
+
+// inItsWords gives a wait the words and the time of the connector that has stopped, or cannot stream, because of it:
+// its log, /readyz and its last word have them as well.
+func inItsWords(st relay.State, w fault.Wait) fault.Wait {
+	switch st.Name {
+	case relay.NeedsOperator, relay.Reconnecting, relay.Starting:
+	default:
+		return w
+	}
+	if !strings.HasPrefix(st.Reason, w.Object) {
+		return w
+	}
+	if _, own, ok := strings.Cut(st.Reason, ": "); ok {
+		w.Reason, w.Next, w.Commands, w.Since = own, st.Next, st.Commands, st.Since
+	}
+	return w
 }

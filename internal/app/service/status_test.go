@@ -28,12 +28,18 @@ func TestStatusTellsOneCause(t *testing.T) {
 	con.Waits = []fault.Wait{
 		{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Since: time.Now()},
 	}
-	st := withSlot(con, slot, nil)
+	st := withSlot(con, slot, nil, new(onset))
 	require.Equal(t, "broker_unreachable", st.Cause.Code)
 	require.Equal(t, st.Cause, st.ReplicationSlot.Cause)
 	require.Equal(t, slotmonitor.CauseIdle, slot.Cause.Code, "the monitor's own is left as it is")
 
 	held := *slot
 	held.Cause = alert.Cause{Code: slotmonitor.CauseOpenTransaction, Sentence: "Held back."}
-	require.Equal(t, held.Cause, withSlot(con, &held, nil).ReplicationSlot.Cause, "what only the server knows stays")
+	require.Equal(t, held.Cause, withSlot(con, &held, nil, new(onset)).ReplicationSlot.Cause,
+		"what only the server knows stays")
+
+	behind := *slot
+	behind.Cause = alert.Cause{Code: slotmonitor.CauseReader, Sentence: "Its reader has 315 KiB left to confirm."}
+	require.Equal(t, st.Cause, withSlot(con, &behind, nil, new(onset)).ReplicationSlot.Cause,
+		"the reader knows why it is behind")
 }

@@ -60,7 +60,7 @@ func TestEachFaultReadsTheSameInEveryView(t *testing.T) {
 	} {
 		var con connector.Status
 		con.Slot, con.State = "s", relay.State{Name: c.state, Since: time.Now()}
-		st := withSlot(con, c.slot, c.err)
+		st := withSlot(con, c.slot, c.err, new(onset))
 		require.Equal(t, c.code, st.Cause.Code, name)
 		require.Equal(t, c.sentence, st.Cause.Sentence, name)
 		require.Equal(t, c.commands, st.Cause.Commands, name)

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,8 @@ type walService struct {
 
 	refused error // why a lost slot was not healed; of the goroutine that relays
 
+	onset onset // of what the slot waits for
+
 	ensured atomic.Int64 // when publication and slot were last seen to be there, Unix nanoseconds
 }
 
@@ -63,11 +66,13 @@ type engine struct {
 type waiting struct {
 	why    string
 	remedy fault.Remedy
+	object string
+	since  time.Time // zero: since the start
 }
 
 // newWALService builds the parts and binds the HTTP address. It connects to nothing.
 func newWALService(ctx context.Context, p *process) (*walService, error) {
-	s := &walService{process: p}
+	s := &walService{process: p, onset: onset{now: time.Now}}
 	s.startup.Store(&waiting{why: "looking at publication and slot"})
 	var err error
 	if s.admin, err = wiring.Admin(s.Config, false); err != nil {
@@ -83,13 +88,7 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 		found := rules.Judge(s.connectorStatus().Account(), s.missing(), time.Now())
 		return append(found, standingFinding(s.stay, s.Config.Postgres.Slot), s.gaps.finding(), s.failover.finding())
 	}
-	mc.Cause = func(slot *slotmonitor.Slot) alert.Cause {
-		if slot != nil {
-			return withSlot(s.connectorStatus(), slot, nil).Cause
-		}
-		// There is none, or the monitor has never had an answer.
-		return diagnose.Cause(s.connectorStatus().Account(), slot, time.Now())
-	}
+	mc.Cause = s.causeOf
 	if s.monitor, err = s.watchSlots(mc, append(slotmonitor.Rules(), diagnose.Rules()...)...); err != nil {
 		return nil, err
 	}
@@ -214,8 +213,15 @@ func (s *walService) ensure(ctx context.Context) error {
 
 // startsAfter notes what the start waits for.
 func (s *walService) startsAfter(err error) {
-	var w waiting
+	w := waiting{since: time.Now().UTC()}
 	w.why, w.remedy = fault.Split(err)
+	var known *fault.Error
+	if errors.As(err, &known) {
+		w.object = known.Object
+	}
+	if was := s.startup.Load(); was != nil && was.object == w.object && !was.since.IsZero() {
+		w.since = was.since // the reason may have a figure in it that grows
+	}
 	s.startup.Store(&w)
 }
 
@@ -273,11 +279,18 @@ func (s *walService) connectorStatus() connector.Status {
 	st := s.engine.Load().Status()
 	if w := s.startup.Load(); w != nil {
 		st.State.Reason, st.State.Next, st.State.Commands = w.why, w.remedy.Next, w.remedy.Commands
+		if !w.since.IsZero() {
+			st.State.Since = w.since
+		}
 	}
 	if why := s.stay.Standing(); why != nil {
 		st.State = why.State
 	}
-	for _, said := range []*fault.Wait{s.unpublished.Load().wait(), s.harm.Load(), s.otherRelay.Load()} {
+	unpublished := s.unpublished.Load().wait()
+	if s.stay.Standing() != nil {
+		unpublished = nil // the state says it
+	}
+	for _, said := range []*fault.Wait{unpublished, s.harm.Load(), s.otherRelay.Load()} {
 		if said != nil {
 			st.Waits = append(st.Waits, *said)
 		}
@@ -306,6 +319,20 @@ func (s *walService) status() Status {
 	return st
 }
 
+// causeOf is the cause of a check of the monitor, whose answer is slot. It is nil if the server has none, or has never
+// answered.
+func (s *walService) causeOf(slot *slotmonitor.Slot) alert.Cause {
+	st := s.connectorStatus()
+	answered, err := s.monitor.State() // as of the check before
+	switch {
+	case slot != nil && slot.SampledAt.After(answered):
+		err = nil
+	case slot == nil && err == nil && answered.UnixNano() <= s.ensured.Load():
+		return diagnose.Cause(st.Account(), nil, time.Now())
+	}
+	return withSlot(st, slot, err, &s.onset).Cause
+}
+
 func (s *walService) slotStatus() Status {
 	st := s.connectorStatus()
 	answered, err := s.monitor.State()
@@ -319,5 +346,5 @@ func (s *walService) slotStatus() Status {
 		// The monitor has not looked since the slot was made.
 		return Status{Status: st, Cause: diagnose.Cause(st.Account(), nil, time.Now())}
 	}
-	return withSlot(st, slot, err)
+	return withSlot(st, slot, err, &s.onset)
 }

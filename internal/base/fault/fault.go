@@ -5,6 +5,7 @@ package fault
 import (
 	"errors"
 	"strings"
+	"time"
 )
 
 // Kind is how the process should react to an error.
@@ -58,6 +59,8 @@ type Error struct {
 	Next   string // the next step for a person, a sentence
 
 	Commands []string // to paste for it, see Remedy
+
+	Since time.Time // when it was noticed first, zero: just now
 }
 
 // Error implements error: object, position, cause, next step.

@@ -12,7 +12,7 @@ type Wait struct {
 	Reason   string    `json:"reason"`
 	Next     string    `json:"next"`
 	Commands []string  `json:"commands,omitempty"` // to paste for it, see Remedy
-	Since    time.Time `json:"since"`
+	Since    time.Time `json:"since,omitzero"`     // zero: not known
 }
 
 // Remedy returns the next step.

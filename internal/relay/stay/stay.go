@@ -5,6 +5,7 @@ package stay
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -18,9 +19,9 @@ import (
 
 // Word keeps the reasons.
 type Word interface {
-	Say(error)       // why the process ends
-	Stays(error)     // why the relay does not run
-	TakenBack() bool // the relay worked in between
+	Say(error)              // why the process ends
+	Stays(error, time.Time) // why the relay does not run, and since when
+	TakenBack() bool        // the relay worked in between
 }
 
 // Config of a Stay.
@@ -63,9 +64,9 @@ func New(cfg Config) *Stay {
 // unkept keeps no reason: whether the relay worked in between is known from its attempts.
 type unkept struct{ *Stay }
 
-func (unkept) Say(error)         {}
-func (unkept) Stays(error)       {}
-func (u unkept) TakenBack() bool { return u.went.Swap(false) }
+func (unkept) Say(error)              {}
+func (unkept) Stays(error, time.Time) {}
+func (u unkept) TakenBack() bool      { return u.went.Swap(false) }
 
 // Run makes one attempt, or if the process stays, one after the other until ctx ends. A mistake in the configuration
 // always ends the process: it cannot be corrected while it runs.
@@ -101,6 +102,10 @@ func (s *Stay) stand(err error) (fresh bool) {
 	now := &Standing{Err: err, State: relay.State{
 		Name: relay.NeedsOperator, Reason: why, Next: remedy.Next, Commands: remedy.Commands, Since: time.Now().UTC(),
 	}}
+	var known *fault.Error
+	if errors.As(err, &known) && !known.Since.IsZero() {
+		now.State.Since = known.Since.UTC()
+	}
 	// The reason may have a figure in it that grows, or be the next one: the relay has not run since.
 	if was := s.why.Load(); was != nil {
 		now.State.Since = was.State.Since
@@ -112,7 +117,7 @@ func (s *Stay) stand(err error) (fresh bool) {
 	s.told = why
 	s.cfg.Logger.Error("stopped by an error; the process stays, checks again every few seconds, and continues when "+
 		"the cause no longer exists", telemetry.ErrorFields(err)...)
-	s.cfg.Word.Stays(err)
+	s.cfg.Word.Stays(err, now.State.Since)
 	return true
 }
 

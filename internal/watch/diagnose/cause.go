@@ -100,10 +100,14 @@ func waitOf(st relay.Account, kinds ...string) (alert.Cause, bool) {
 	if oldest == nil {
 		return alert.Cause{}, false
 	}
-	return alert.Cause{
-		Code: oldest.Kind, Sentence: sentence(oldest.Sentence()), Since: &oldest.Since,
+	c := alert.Cause{
+		Code: oldest.Kind, Sentence: sentence(oldest.Sentence()),
 		Object: oldest.Object, Next: oldest.Next, Commands: oldest.Commands,
-	}, true
+	}
+	if !oldest.Since.IsZero() {
+		c.Since = &oldest.Since
+	}
+	return c, true
 }
 
 func halted(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
@@ -153,7 +157,7 @@ func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Caus
 	case relay.Starting, relay.Reconnecting:
 		c.Code = NotStreaming
 		if away {
-			c.Code = PostgresUnreachable
+			c.Code, c.Object = PostgresUnreachable, unreachable.Object
 		}
 		if st.State.Reason == "" {
 			c.Sentence = "The stream from Postgres is being opened."

@@ -54,7 +54,7 @@ type Relay struct {
 // in it.
 func (r *Relay) Judge(st relay.Account, misfit error, now time.Time) []alert.Finding {
 	return []alert.Finding{
-		unconfirmed(st), rowHalted(st), r.deadLetters(st, now), streamSilent(st, now), tableUnpublished(misfit),
+		unconfirmed(st), rowHalted(st), r.deadLetters(st, now), streamSilent(st, now), tableUnpublished(st, misfit),
 		synchronousRelay(st), partitionsAdded(st, now),
 	}
 }
@@ -167,15 +167,15 @@ func AboutSlot(misfit error) bool {
 }
 
 // tableUnpublished leaves out errors of the slot, which has alerts of its own.
-func tableUnpublished(misfit error) alert.Finding {
+func tableUnpublished(st relay.Account, misfit error) alert.Finding {
 	f := alert.Finding{Alert: TableUnpublished}
 	if misfit == nil || AboutSlot(misfit) {
 		return f
 	}
-	why, next := fault.Split(misfit)
+	why, _ := fault.Split(misfit)
 	f.Level = alert.Critical
 	f.Sentence = sentence("Rows of an outbox table are not sent: " + why)
-	f.Cause = alert.Cause{Code: TableUnpublished, Sentence: f.Sentence, Next: next.Next, Commands: next.Commands}
+	f.Cause, _ = waitOf(st, TableUnpublished)
 	return f
 }
 
