@@ -3,9 +3,10 @@ package statusview
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/alert"
@@ -19,53 +20,78 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// Write prints the status for people.
+// Write prints the status for people. What is wrong is said once, at the end, with what to do about it.
 func Write(w io.Writer, st service.Status, source string, style console.Style) error {
 	var b strings.Builder
-	b.WriteString(Verdict(&st, style) + "\n")
-	writeAlerts(&b, &st, style)
+	all := matters(&st)
+	style.Line(&b, "", 0, Verdict(&st, style))
+	writeAlerts(&b, &st, all, style)
 	writeGaps(&b, &st, style)
-	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	line := func(label, format string, args ...any) {
-		fmt.Fprintf(tw, "  %s\t%s\n", label, fault.Printable(fmt.Sprintf(format, args...)))
-	}
-	fmt.Fprintf(tw, "slot %s\n", st.Slot)
+	slot := block{title: "slot " + st.Slot}
 	if s := st.ReplicationSlot; s != nil {
-		slotLines(line, s)
+		slotLines(slot.line, s, st.Alerts)
 		if st.LastConfirmed != nil {
-			line("last confirmed", "%s", human.Time(*st.LastConfirmed))
+			slot.line("last confirmed", "%s", human.Time(*st.LastConfirmed))
 		}
-		line("why", "%s", st.Cause.Sentence)
+		if !all.tell(st.Cause.Sentence) {
+			slot.line("why", "%s", st.Cause.Sentence)
+		}
 	} else {
-		line("state", "%s", noSlot(st))
+		slot.line("state", "%s", noSlot(st))
 	}
 	if w := st.OwnConnection; w != nil {
-		line("seen by", "the connector; this command cannot ask: %s: %s", w.Object, w.Reason)
+		why := ", for the same reason"
+		if !all.tell(w.Reason) {
+			why = ": " + w.Object + ": " + w.Reason
+		}
+		slot.line("seen by", "the connector; this command cannot ask%s", why)
 	}
-	fmt.Fprintf(tw, "connector %s\n", source)
-	line("state", "%s", stateText(st))
+	slot.write(&b, style)
+	connector := block{title: "connector " + source}
+	connector.line("state", "%s", stateText(&st, all))
 	if st.State.Name != relay.NotRunning {
-		connectorLines(line, st)
-	} else if st.LastWord != nil {
-		line("last run", "%s", st.LastWord.Explain())
+		connectorLines(connector.line, &st, all)
+	} else if st.LastWord != nil && !all.tell(st.LastWord.Explain()) {
+		connector.line("last run", "%s", st.LastWord.Explain())
 	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	writeWaits(&b, st)
+	connector.write(&b, style)
+	all.write(&b, &st, style)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// block is a title and lines with labels below it.
+type block struct {
+	title string
+	lines [][2]string
+	wide  int
+}
+
+func (k *block) line(label, format string, args ...any) {
+	k.lines = append(k.lines, [2]string{label, fault.Printable(fmt.Sprintf(format, args...))})
+	k.wide = max(k.wide, utf8.RuneCountInString(label))
+}
+
+func (k *block) write(b *strings.Builder, style console.Style) {
+	b.WriteString(k.title + "\n")
+	for _, l := range k.lines {
+		prefix := fmt.Sprintf("  %-*s  ", k.wide, l[0])
+		style.Line(b, prefix, utf8.RuneCountInString(prefix), l[1])
+	}
+}
+
 // writeAlerts prints the alerts that the connector reports. Alerts about the slot's own figures are among them.
-func writeAlerts(b *strings.Builder, st *service.Status, style console.Style) {
+func writeAlerts(b *strings.Builder, st *service.Status, all matterList, style console.Style) {
 	for _, a := range st.Alerts {
 		sign := style.Paint(console.Yellow, "!")
 		if a.Level == alert.Critical {
 			sign = style.Paint(console.Red, "✗")
 		}
-		fmt.Fprintf(b, "%s %s, since %s: %s\n", sign, a.Rule, human.Time(a.Since),
-			fault.Printable(a.Sentence))
+		text := fmt.Sprintf("%s, since %s", a.Rule, human.Time(a.Since))
+		if a.Rule == diagnose.EventsMayBeMissing || !all.toldBy(a.Sentence) {
+			text += ": " + fault.Printable(a.Sentence)
+		}
+		style.Line(b, sign+" ", 2, text)
 	}
 }
 
@@ -77,11 +103,11 @@ func writeGaps(b *strings.Builder, st *service.Status, style console.Style) {
 	}
 	for i := range st.Gaps {
 		if i > 0 || !told {
-			fmt.Fprintf(b, "%s %s\n", style.Paint(console.Red, "✗"), fault.Printable(st.Gaps[i].Sentence()))
+			style.Line(b, style.Paint(console.Red, "✗")+" ", 2, fault.Printable(st.Gaps[i].Sentence()))
 		}
 	}
 	if len(st.Gaps) > 0 {
-		console.Style{}.Remedy(b, "next: ", gap.Remedy(st.Gaps))
+		style.Remedy(b, "next: ", gap.Remedy(st.Gaps))
 	}
 }
 
@@ -101,7 +127,7 @@ func noSlot(st service.Status) string {
 	return "not looked at yet"
 }
 
-func slotLines(line func(string, string, ...any), s *slotmonitor.Slot) {
+func slotLines(line func(string, string, ...any), s *slotmonitor.Slot, told []service.FiringAlert) {
 	reader := "nobody"
 	if s.Active {
 		reader = fmt.Sprintf("pid %d", s.PID)
@@ -127,16 +153,22 @@ func slotLines(line func(string, string, ...any), s *slotmonitor.Slot) {
 		}
 	}
 	for _, a := range s.Alerts {
+		if slices.ContainsFunc(told, func(t service.FiringAlert) bool { return t.Sentence == a.Sentence }) {
+			continue
+		}
 		line(a.Level.String(), "%s", a.Sentence)
 	}
 }
 
-func connectorLines(line func(string, string, ...any), st service.Status) {
+func connectorLines(line func(string, string, ...any), st *service.Status, all matterList) {
 	ready := "yes"
 	if !st.Ready {
-		ready = "no: " + st.ReadyReason
-		if st.State.Reason != "" && strings.HasSuffix(st.ReadyReason, st.State.Reason) {
-			ready = "no" // the state above says why
+		ready = "no"
+		switch why := all.without(st.ReadyReason); {
+		case why == "", st.State.Reason != "" && strings.HasSuffix(st.ReadyReason, st.State.Reason):
+			// the state or what it waits for says why
+		default:
+			ready += ": " + why
 		}
 	}
 	line("ready", "%s", ready)
@@ -159,48 +191,15 @@ func connectorLines(line func(string, string, ...any), st service.Status) {
 	line("published", "%d since it started, %d skipped", st.Counts.Published, st.Counts.Skipped)
 }
 
-func stateText(st service.Status) string {
+func stateText(st *service.Status, all matterList) string {
 	text := strings.ReplaceAll(string(st.State.Name), "_", " ")
-	if st.State.Reason != "" {
+	if st.State.Reason != "" && !all.tell(fact(st.State.Reason)) && st.Cause.Code != diagnose.Standby {
 		text += ": " + st.State.Reason
 	}
 	if st.State.Name != relay.NotRunning && !st.State.Since.IsZero() {
 		text += ", since " + human.Time(st.State.Since)
 	}
 	return text
-}
-
-// writeWaits prints the waits that an operator may have to end.
-func writeWaits(b *strings.Builder, st service.Status) {
-	if st.Halted == nil && len(st.Waits) == 0 && st.State.Remedy().IsZero() {
-		if st.State.Name == relay.NotRunning {
-			b.WriteString("what it waits for is known only while it runs and answers at http.listen\n")
-			return
-		}
-		b.WriteString("waits for nothing\n")
-		return
-	}
-	b.WriteString("waits for\n")
-	if h := st.Halted; h != nil {
-		what := "event " + fault.Printable(h.EventID)
-		if h.EventID == "" {
-			what = "the change"
-		}
-		fmt.Fprintf(b, "  - %s at LSN %s: %s\n", what, h.LSN, fault.Printable(h.Message))
-		console.Style{}.Remedy(b, "next: ", h.Remedy())
-	}
-	if st.Halted == nil && !st.State.Remedy().IsZero() {
-		fmt.Fprintf(b, "  - the connector: see its state (since %s)\n", human.Time(st.State.Since))
-		console.Style{}.Remedy(b, "next: ", st.State.Remedy())
-	}
-	for _, w := range st.Waits {
-		if short, cause, ok := strings.Cut(w.Reason, ": "); ok && w.Kind == diagnose.PostgresUnreachable &&
-			strings.Contains(st.State.Reason, cause) {
-			w.Reason = short // the state above says why
-		}
-		fmt.Fprintf(b, "  - %s (since %s)\n", fault.Printable(w.Sentence()), human.Time(w.Since))
-		console.Style{}.Remedy(b, "next: ", w.Remedy())
-	}
 }
 
 // WriteCause prints the answer of status --why.

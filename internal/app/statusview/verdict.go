@@ -71,6 +71,8 @@ func what(st *service.Status) string {
 		return "waiting: another instance holds the slot"
 	case st.Ready && !troubled(st), st.State.Name == relay.Snapshotting && len(st.Waits) == 0:
 		return name
+	case strings.HasPrefix(strings.ToLower(st.Cause.Sentence), name+" "):
+		return short(st.Cause.Sentence)
 	case st.Cause.Sentence != "":
 		return name + ": " + short(st.Cause.Sentence)
 	}
