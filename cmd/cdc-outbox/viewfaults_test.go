@@ -153,7 +153,8 @@ func viewsOfServers() []viewFault {
 			name: "Postgres refuses the login", code: "not_streaming", says: "is not permitted to log in",
 			before: func(v *viewBed) {
 				v.db.Exec(v, "CREATE ROLE "+v.db.Name+" SUPERUSER LOGIN")
-				v.env = append(v.env, "CDC_OUTBOX_POSTGRES_DSN="+strings.Replace(v.db.DSN, "postgres@", v.db.Name+"@", 1))
+				dsn := strings.Replace(v.db.DSN, "postgres@", v.db.Name+"@", 1)
+				v.env = append(v.env, "CDC_OUTBOX_POSTGRES_DSN="+dsn)
 			},
 			begin: func(v *viewBed) {
 				v.relay.awaitReady(http.StatusOK)
@@ -211,6 +212,8 @@ func (v *viewBed) limit(size string) {
 	v.db.Exec(v, "SELECT pg_reload_conf()")
 }
 
+const creationWaits = "creating it waits for transactions that are open"
+
 func viewsOfSlots() []viewFault {
 	var open *pgx.Conn
 	var holder *running
@@ -247,7 +250,7 @@ func viewsOfSlots() []viewFault {
 			},
 		},
 		{
-			name: "slot creation behind a prepared transaction", code: "not_streaming", says: "creating it waits for transactions that are open",
+			name: "a prepared transaction when the slot is created", code: "not_streaming", says: creationWaits,
 			logs: "creating the slot waits", server: &postgres.Options{}, only: 1,
 			before: func(v *viewBed) {
 				fresh(v)
@@ -255,7 +258,7 @@ func viewsOfSlots() []viewFault {
 			}, begin: func(*viewBed) {},
 		},
 		{
-			name: "slot creation behind an open transaction", code: "not_streaming", says: "creating it waits for transactions that are open",
+			name: "an open transaction when the slot is created", code: "not_streaming", says: creationWaits,
 			logs: "creating the slot waits", server: &postgres.Options{},
 			before: func(v *viewBed) {
 				fresh(v)

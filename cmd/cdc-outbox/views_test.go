@@ -35,10 +35,10 @@ type viewBed struct {
 }
 
 // TestEveryViewSaysTheSame: for each fault /readyz, /status (the page shows it), `status` in both forms, `check`, the
-// firing alert and the log have one cause, one time, which is the fact's and not the look's, and the same commands; and
+// firing alert and the log have one cause, one time, at which it was first noticed, and the same commands; and
 // those commands, pasted, end the fault. test/e2e has the same with real Kafka, one fault after the other.
 //
-// Bug (monitor): of a slot that was lost or dropped, `/status` and its alert had the time of the last look, and other
+// Bug (monitor): of a slot that was lost or dropped, `/status` and its alert had the time of the last query, and other
 // words and commands than the log, /readyz and `check`. Cost: "since 4 ms" for a slot lost long ago, and for a dropped
 // slot no command at all.
 //
@@ -71,7 +71,7 @@ func (v *viewBed) play(f *viewFault) {
 	seen := v.await(f)
 	v.requireOneCause(f, seen)
 	again := v.look()
-	require.Equal(v, seen.page.Cause.Since, again.page.Cause.Since, "of the fact, not of the look")
+	require.Equal(v, seen.page.Cause.Since, again.page.Cause.Since, "of the fact, not of the query")
 	require.Equal(v, seen.page.Cause.Since, again.asked.Cause.Since)
 
 	if f.end != nil {
@@ -127,7 +127,7 @@ func (v *viewBed) up(more ...kfake.Opt) {
 // sights are all views of one moment.
 type sights struct {
 	ready       string
-	page, asked service.Status // the answer of /status, and what status --json makes of it
+	page, asked service.Status // the answers of /status and of status --json
 	text        string
 	log         []logLine
 }

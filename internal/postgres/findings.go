@@ -81,8 +81,8 @@ func (o Objects) SlotGone(server ServerFacts) preflight.Finding {
 		Found: fmt.Sprintf("It no longer exists, while %s that it read is still there.", o.PublicationSubject()),
 		Why: "It was dropped, or the server was restored or failed over to a standby without it. A new slot starts " +
 			"at its creation: rows committed between the last published event and then come through no slot.",
-	}.With(o.replaceGone(server).Then(fault.Do("If the slot is new, and another relay's publication is there already, " +
-		"`cdc-outbox setup --new-slot` creates it instead.")))
+	}.With(o.replaceGone(server).Then(fault.Do("If the slot is new, and another relay's publication is there " +
+		"already, `cdc-outbox setup --new-slot` creates it instead.")))
 }
 
 // replaceGone is ReplaceLost, with what creating a slot on a hot standby waits for.

@@ -8,8 +8,7 @@ import (
 )
 
 // onset remembers since when a trouble of the slot or its server lasts: a wait has the time of the fact, not of the
-// look. The zero value belongs to a command, which knows nothing of the time before it, and leaves times that it was
-// not told at zero.
+// query. The zero value belongs to a command, which knows nothing of the time before it and leaves that at zero.
 type onset struct {
 	mu    sync.Mutex
 	since map[string]time.Time // by kind of the wait
@@ -25,7 +24,7 @@ func toldOf(waits []fault.Wait) *onset {
 	return o
 }
 
-// date sets the times of the waits about the slot and its server, and forgets those that are over.
+// date sets the times of the waits about the slot and its server, and forgets the times of waits that are over.
 func (o *onset) date(waits []fault.Wait) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
