@@ -328,6 +328,9 @@ func requireCheckSaysHalted(t *testing.T, connector *running, env []string, id s
 	require.Contains(t, f.Found, id)
 	require.NotEmpty(t, f.Commands)
 	require.Contains(t, f.Commands[0], "cdc-outbox row pass "+id)
+
+	elsewhere := found(t, invoke(t, env, "check", "--json", "--http-listen=off").stdout, "event "+id)
+	require.Equal(t, []string{"cdc-outbox row list"}, elsewhere.Commands)
 }
 
 // TestPollingDecisions: two processes poll. A halted row is passed whichever has its lane, a pause stops both, lasts

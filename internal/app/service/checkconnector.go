@@ -2,13 +2,17 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/app/wiring"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/decision"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/polling"
 )
 
@@ -18,15 +22,48 @@ func checkConnector(ctx context.Context, c *config.Loaded) ([]preflight.Finding,
 	if c.Source == config.SourcePolling {
 		told, url, err := askPolling(ctx, c)
 		if err != nil {
-			return nil, nil
+			return onRecord(ctx, c), nil
 		}
 		return ownAccount(url, told.Ready, told.ReadyReason, told.State.Name, pollingRemedy(&told)), told.Waits
 	}
 	told, url, err := askConnector(ctx, c)
 	if err != nil {
-		return nil, nil
+		return onRecord(ctx, c), nil
 	}
 	return ownAccount(url, told.Ready, told.ReadyReason, told.State.Name, told.Cause.Remedy()), told.Waits
+}
+
+// onRecord is what the table of decisions says of a connector that does not answer, because it runs elsewhere or has
+// ended: rows at which it is halted, and a pause.
+func onRecord(ctx context.Context, c *config.Loaded) (findings []preflight.Finding) {
+	all, err := wiring.Decisions(c).List(ctx)
+	if err != nil {
+		return nil // the table has findings of its own
+	}
+	for _, d := range all {
+		f := preflight.Finding{
+			Level: preflight.Warn, Subject: "event " + d.EventID,
+			Why: "No connector answers at http.listen. This is on record in the table of decisions.",
+		}
+		switch {
+		case d.ClosedAt != nil:
+			continue
+		case d.Kind == decision.Halted:
+			f.Found = fmt.Sprintf("The connector halted at it at %s: %s.", human.Time(d.At),
+				strings.TrimSuffix(d.Reason, "."))
+			f = f.With(fault.Do("See which rows it is halted at, and pass them or correct what writes them.",
+				"cdc-outbox row list"))
+		case d.Kind == decision.Pause:
+			f.Subject = connectorSubject + "decisions"
+			f.Found = fmt.Sprintf("It is paused since %s, by %s: %s.", human.Time(d.At), d.By,
+				strings.TrimSuffix(d.Reason, "."))
+			f = f.With(fault.Do("Resume when the reason no longer exists.", "cdc-outbox resume"))
+		default:
+			continue
+		}
+		findings = append(findings, f)
+	}
+	return findings
 }
 
 // inConnectorsWords gives a finding about a broker the remedy of the connector that waits for that broker: it has been
