@@ -1,6 +1,7 @@
 package statusview
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -35,9 +36,16 @@ func matters(st *service.Status) (all matterList) {
 		all = append(all, m)
 	}
 	if h := st.Halted; h != nil && !all.tell(h.Message) {
-		all = append(all, matter{sentence: h.Message, since: h.Since, remedy: h.Remedy()})
+		what := "event " + h.EventID
+		if h.EventID == "" {
+			what = "the change"
+		}
+		all = append(all, matter{
+			sentence: fmt.Sprintf("Halted at %s, LSN %s: %s", what, h.LSN, h.Message), since: h.Since,
+			remedy: h.Remedy(),
+		})
 	}
-	if r := st.State.Remedy(); !r.IsZero() && !all.tell(fact(st.State.Reason)) {
+	if r := st.State.Remedy(); st.Halted == nil && !r.IsZero() && !all.tell(fact(st.State.Reason)) {
 		all = append(all, matter{sentence: st.State.Reason, since: st.State.Since, remedy: r})
 	}
 	for _, w := range st.Waits {
