@@ -138,12 +138,14 @@ func TestEnsureNeverMakesTheMissingHalf(t *testing.T) {
 		require.NoError(t, db.ensure(t, true))
 		db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
 		for _, auto := range []bool{true, false} {
-			requireOperator(t, db.ensure(t, auto), "It no longer exists", "come through no slot", "publish again")
+			requireOperator(t, db.ensure(t, auto), "It no longer exists", "come through no slot",
+				"cdc-outbox slot recreate --yes-lose-events", "cdc-outbox repair")
 		}
 		_, err := Run(t.Context(), db.DSN, db.cfg)
 		requireOperator(t, err, "It no longer exists")
 		require.False(t, db.slot(t).Exists)
-		db.paste(t, err)
+		_, err = RecreateSlot(t.Context(), db.DSN, db.cfg) // what the command calls
+		require.NoError(t, err)
 		require.NoError(t, db.ensure(t, true))
 	})
 	t.Run("publication lost", func(t *testing.T) {
