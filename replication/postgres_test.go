@@ -206,7 +206,7 @@ func TestRunMistakesNeedOperator(t *testing.T) {
 	}{
 		"no such slot": {func(c *Config) {
 			c.Slot = "missing"
-		}, fault.Operator, "SELECT pg_catalog.pg_create_logical_replication_slot('missing', 'pgoutput');"},
+		}, fault.Operator, "cdc-outbox slot recreate --yes-lose-events"},
 		"another plugin":  {func(c *Config) { c.Slot += "_other" }, fault.Operator, `Its plugin is "test_decoding"`},
 		"upper-case slot": {func(c *Config) { c.Slot = "Slot" }, fault.Config, "only a-z"},
 		"another database": {func(c *Config) {
