@@ -117,6 +117,9 @@ func TestSpanIsReadToItsEnd(t *testing.T) {
 
 // The stream is another than before, or lacks what it had: what is absent proves nothing.
 func TestStreamThatChangesWhileItIsRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two servers with thousands of messages")
+	}
 	for name, change := range map[string]func(*testing.T, jetstream.JetStream){
 		"made again": func(t *testing.T, js jetstream.JetStream) {
 			_, err := js.CreateStream(t.Context(), streamConfig())
