@@ -176,7 +176,7 @@ func TestLostSlotNeedsAnOperator(t *testing.T) {
 	for _, line := range lines {
 		require.True(t, json.Valid([]byte(line)), "the log is JSON to its last line: %s", line)
 	}
-	require.Contains(t, lines[len(lines)-1], `"commands":["SELECT pg_catalog.pg_create_logical_replication_slot`)
+	require.Contains(t, lines[len(lines)-1], `"commands":["cdc-outbox slot recreate`)
 	console := invoke(t, env, "run", "--log-format=console")
 	require.Contains(t, console.stderr, "\ncdc-outbox: ", "for people the last line says what to do")
 	r = invoke(t, env, "setup", "--dry-run")

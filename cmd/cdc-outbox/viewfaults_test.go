@@ -60,7 +60,8 @@ func (v *viewBed) mute(hangsUp bool) (end func()) {
 			if err != nil {
 				return
 			}
-			if hangsUp {
+			if hangsUp { // with all read, so that the end is not a reset
+				_, _ = c.Read(make([]byte, 1<<14))
 				_ = c.Close()
 			}
 			defer c.Close()
@@ -93,22 +94,24 @@ func viewsOfKafka() []viewFault {
 			end:   func(v *viewBed) { hung(); v.up() },
 		},
 		{
-			name: "broker expects TLS", code: "broker_unreachable", says: "closes the connection",
+			name: "broker expects TLS", code: "broker_unreachable", says: "the connection",
 			begin: func(v *viewBed) { v.instead(v.certified(filepath.Join(v.TempDir(), "ca.pem"))) }, end: again,
 		},
 		{
-			name: "relay expects TLS", code: "not_authenticated", says: "closes the connection",
+			name: "relay expects TLS", code: "not_authenticated", says: "the connection",
 			before: func(v *viewBed) {
 				v.order()
 				ca := filepath.Join(v.TempDir(), "ca.pem")
 				encryption = v.certified(ca)
 				v.env = append(v.env, "CDC_OUTBOX_KAFKA_TLS_ENABLED=true", "CDC_OUTBOX_KAFKA_TLS_CA="+ca)
+				v.broker.Close()
+				deaf = v.mute(true)
 			},
-			begin: func(v *viewBed) { v.broker.Close(); deaf = v.mute(true) },
+			begin: func(*viewBed) {},
 			end:   func(v *viewBed) { deaf(); v.up(encryption) },
 		},
 		{
-			name: "broker expects a login", code: "broker_unreachable", says: "closes the connection",
+			name: "broker expects a login", code: "broker_unreachable", says: "the connection",
 			begin: func(v *viewBed) { v.instead(kfake.EnableSASL(), kfake.Superuser("PLAIN", "a", "b")) }, end: again,
 		},
 		{
