@@ -162,18 +162,27 @@ func (v *viewBed) look() (s sights) {
 	return s
 }
 
-// await looks until the relay is not ready because of the fault, and has said so.
+// await looks until the relay is not ready because of the fault, and has said so. Readiness is sampled once a second,
+// an alert is judged at the monitor's interval: the moment in which one of them is ahead is not the fault's.
 func (v *viewBed) await(f *viewFault) (s sights) {
 	v.Helper()
+	settled := func() bool {
+		alert := s.alert(f.alert)
+		return strings.Contains(s.ready, f.says) && s.page.Cause.Code == f.code &&
+			(f.alert == "" || alert != nil && alert.Cause.Sentence == s.page.Cause.Sentence)
+	}
 	require.Eventually(v, func() bool {
-		_, ready := v.relay.get("/readyz")
 		_, body := v.relay.get("/status")
 		s = sights{}
-		return strings.Contains(ready, f.says) && strings.Contains(body, `"code": "`+f.code+`"`) &&
-			json.Unmarshal([]byte(body), &s.page) == nil && (f.alert == "" || s.alert(f.alert) != nil) &&
-			strings.Contains(v.relay.text(), strings.ReplaceAll(cmp.Or(f.logs, f.says), `"`, `\"`))
-	}, time.Minute, 50*time.Millisecond, f.name)
-	return v.look()
+		_, s.ready = v.relay.get("/readyz")
+		if json.Unmarshal([]byte(body), &s.page) != nil || !settled() ||
+			!strings.Contains(v.relay.text(), strings.ReplaceAll(cmp.Or(f.logs, f.says), `"`, `\"`)) {
+			return false
+		}
+		s = v.look()
+		return settled()
+	}, 2*time.Minute, 50*time.Millisecond, f.name)
+	return s
 }
 
 func (s *sights) alert(rule string) *service.FiringAlert {
