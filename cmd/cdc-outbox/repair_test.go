@@ -153,7 +153,7 @@ func TestRepairOfRowsWithoutATime(t *testing.T) {
 	b.db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at)
 		VALUES ('orders', '1', 'created', '{}', NULL)`)
 	b.db.Exec(t, "ALTER PUBLICATION "+b.db.Publication+" SET (publish = 'insert')")
-	p.awaitAnswer("/status", `"cause": "publication_changed"`)
+	p.awaitAnswer("/status", `"to_lsn": "`) // of the gap, which may have been seen while it lasted
 	r := invoke(t, b.env, "repair", "--since", "2020-01-31T08:00:00Z")
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "20 rows, 0 of them not in Kafka")
