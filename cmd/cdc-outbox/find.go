@@ -86,7 +86,7 @@ func (a *app) find(ctx context.Context, c *config.Loaded, id string, o *findFlag
 	opts := find.Options{
 		ID: id, Key: o.key, Since: since, Topics: o.topics, All: o.all,
 		DSN: db.DSN, Admin: db.Admin, Router: route, Policies: wiring.Policies(c), Reader: broker,
-		Replays: c.Sink != config.SinkNATS,
+		Replays: wiring.Replays(c),
 		Letters: c.Router.DeadLetterTopic, HeaderID: wiring.IDOf(c), Progress: a.progress(), MaxRecords: 20,
 		Gaps: wiring.Gaps(c), Placed: routing.ChoosesPartition(c), Converted: routing.ConvertsKeys(c),
 	}

@@ -125,7 +125,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 	if err != nil {
 		return err
 	}
-	producer, err := wiring.Replays(c)
+	producer, err := wiring.Replaying(c)
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,12 @@ func Reader(c *config.Loaded) (sink.OpenReader, error) {
 	return reader.Open(k.Cluster), err
 }
 
-// Replays is Kafka for a command that publishes again. It is nil for a broker to which the connector alone publishes.
-func Replays(c *config.Loaded) (*kafka.Config, error) {
-	if c.Sink == config.SinkNATS {
+// Replays reports whether commands publish again. To a stream of NATS the connector alone publishes.
+func Replays(c *config.Loaded) bool { return c.Sink != config.SinkNATS }
+
+// Replaying is Kafka for a command that publishes again, nil if none does.
+func Replaying(c *config.Loaded) (*kafka.Config, error) {
+	if !Replays(c) {
 		return nil, nil
 	}
 	k, err := Kafka(c)
