@@ -69,10 +69,9 @@ func TestJudgeStream(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	s := natsserver.Start(t, func(o *server.Options) { o.Username, o.Password = "u", "p" })
-	text := func(s string) func() (string, error) { return func() (string, error) { return s, nil } }
 	cluster := Cluster{
 		Servers: []string{s.URL()}, Stream: streamOfTests,
-		Login: Login{User: text("u"), Password: text("wrong"), Token: text("")},
+		Login: loginOfU("wrong"),
 	}
 	levels := func(topics ...string) (all []string) {
 		for _, f := range Check(within(t), cluster, true, topics) {
@@ -81,7 +80,7 @@ func TestCheck(t *testing.T) {
 		return all
 	}
 	require.Equal(t, []string{"fail nats " + s.URL()}, levels())
-	cluster.Login.Password = text("p")
+	cluster.Login = loginOfU("p")
 	require.Equal(t, []string{"ok nats " + s.URL(), `fail stream "OUTBOX"`}, levels())
 	cluster.Create = &Creation{Subjects: []string{"outbox.>"}, Replicas: 1}
 	require.Equal(t, []string{"ok nats " + s.URL(), `ok stream "OUTBOX"`, `fail subject "letters"`},

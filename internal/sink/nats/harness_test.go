@@ -101,6 +101,12 @@ func (r *relay) begin() uint64 {
 	return uint64(stored.Commit)
 }
 
+// loginOfU is by the user u.
+func loginOfU(password string) Login {
+	text := func(s string) func() (string, error) { return func() (string, error) { return s, nil } }
+	return Login{User: text("u"), Password: text(password), Token: text("")}
+}
+
 func event(n uint64) *router.Record {
 	id := strconv.FormatUint(n, 10)
 	return &router.Record{

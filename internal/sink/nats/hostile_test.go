@@ -52,10 +52,9 @@ func TestRightThatIsMissing(t *testing.T) {
 		}}}
 	}
 	s := natsserver.Start(t, func(o *server.Options) { o.Users = users(allow) })
-	text := func(s string) func() (string, error) { return func() (string, error) { return s, nil } }
 	r := open(t, Cluster{
 		Servers: []string{s.URL()}, Create: &Creation{Subjects: []string{"outbox.>"}, Replicas: 1},
-		Login: Login{User: text("u"), Password: text("p"), Token: text("")},
+		Login: loginOfU("p"),
 	})
 	require.Zero(t, r.begin())
 	r.produceAll(1, 3)

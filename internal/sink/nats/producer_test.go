@@ -325,18 +325,11 @@ func TestStreamMadeAgain(t *testing.T) {
 
 func TestLogin(t *testing.T) {
 	s := natsserver.Start(t, func(o *server.Options) { o.Username, o.Password = "u", "p" })
-	password := "wrong"
-	text := func(s string) func() (string, error) { return func() (string, error) { return s, nil } }
-	r := open(t, Cluster{Servers: []string{s.URL()}, Login: Login{
-		User: text("u"), Password: func() (string, error) { return password, nil }, Token: text(""),
-	}})
+	r := open(t, Cluster{Servers: []string{s.URL()}, Login: loginOfU("wrong")})
 	trouble := r.waits(sink.NotAuthenticated)
 	require.NotContains(t, trouble.Sentence, "wrong")
 	r.close()
-	password = "p"
-	r = open(t, Cluster{Servers: []string{s.URL()}, Login: Login{
-		User: text("u"), Password: func() (string, error) { return password, nil }, Token: text(""),
-	}})
+	r = open(t, Cluster{Servers: []string{s.URL()}, Login: loginOfU("p")})
 	_, err := r.connection(within(t))
 	require.NoError(t, err)
 	require.Empty(t, r.Trouble())

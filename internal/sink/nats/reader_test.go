@@ -172,10 +172,9 @@ func TestMessagesAreAskedFromTheLeader(t *testing.T) {
 	config := streamConfig()
 	config.AllowDirect = true
 	natsserver.Stream(t, "nats://u:p@"+strings.TrimPrefix(s.URL(), "nats://"), config)
-	text := func(s string) func() (string, error) { return func() (string, error) { return s, nil } }
 	cluster := Cluster{
 		Servers: []string{s.URL()}, Stream: streamOfTests,
-		Login: Login{User: text("u"), Password: text("p"), Token: text("")},
+		Login: loginOfU("p"),
 	}
 	p := open(t, cluster)
 	p.publish(9)
@@ -301,8 +300,7 @@ func TestRightToReadThatIsMissing(t *testing.T) {
 			Publish: &server.SubjectPermission{Allow: []string{"$JS.API.>", "outbox.*"}},
 		}}}
 	})
-	text := func(s string) func() (string, error) { return func() (string, error) { return s, nil } }
-	login := Login{User: text("u"), Password: text("p"), Token: text("")}
+	login := loginOfU("p")
 	p := open(t, Cluster{
 		Servers: []string{s.URL()}, Create: &Creation{Subjects: []string{"outbox.*"}, Replicas: 1}, Login: login,
 	})
