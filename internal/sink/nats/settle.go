@@ -83,7 +83,7 @@ func (p *Producer) judge(e *end) (int, error) {
 		return 0, nil
 	}
 	n := last - p.queue.base
-	if n <= uint64(p.queue.tried) && (e.last == nil || p.queue.messages[n-1].is(e.last)) {
+	if n <= uint64(p.queue.tried) && e.last != nil && p.queue.messages[n-1].is(e.last) {
 		return int(n), nil
 	}
 	return 0, p.anotherWriter(e.last)
@@ -98,7 +98,8 @@ func (m *message) is(stored *jetstream.RawStreamMsg) bool {
 // anotherWriter is for a message at the end of the stream that this session has not written.
 func (p *Producer) anotherWriter(m *jetstream.RawStreamMsg) error {
 	if m == nil {
-		return fmt.Errorf("%w: something else has written into stream %q", sink.ErrSessionOver, p.cfg.Stream)
+		return fmt.Errorf("%w: the last message of stream %q was removed, and whose it was is not known",
+			sink.ErrSessionOver, p.cfg.Stream)
 	}
 	if relay := m.Header.Get(headerRelay); relay != "" {
 		return fmt.Errorf("%w: message %d of stream %q is of %s", sink.ErrFenced, m.Sequence, p.cfg.Stream, relay)
