@@ -24,12 +24,16 @@ type rules struct {
 	yield    bool // begin at the row's position, and go back to it where another instance had the slot meanwhile
 	holds    bool // write the row only in a server where this process's session holds the slot
 	evidence bool // EO: skip what the position covers only where its last transaction is still the same
+
+	stream streamRules
 }
 
 // batch is one record that was sent to the broker.
 type batch struct {
 	event uint8
 	epoch int8
+
+	last, previous uint8 // stream: the condition, a sequence and an event
 }
 
 // process is one instance.
@@ -45,6 +49,9 @@ type process struct {
 	number             uint8 // of the last write to the row
 	boot               bool  // whether the server was put back before it connected
 	skip               uint8 // EO: positions below are in Kafka
+	base               uint8 // stream: the sequence before queue[0]
+	tried              uint8 // stream: of the queue, what may be stored
+	doubt              bool  // stream: nothing is sent until the stream was asked for its end
 	queue              [commits]uint8
 	queued             uint8
 	sent               uint8 // of the queue, on the wire
@@ -80,6 +87,9 @@ type world struct {
 	kept     uint8
 	log      [most]uint8
 	records  uint8
+	at       [commits + 1]uint8 // stream: where an event was committed
+	purged   bool               // stream: once
+	empty    bool               // stream: it has been since
 	p        [2]process
 	faults   uint8
 }
@@ -112,14 +122,21 @@ func (p *process) lose(r rules) {
 
 // drop forgets the queue; what is on the wire stays there.
 func (p *process) drop() {
+	p.stray()
+	p.queue, p.queued, p.sent = [commits]uint8{}, 0, 0
+	p.tried, p.doubt = 0, false
+	p.next = p.acked
+}
+
+// stray leaves what is on the wire to itself.
+func (p *process) stray() {
 	for i := range p.flying {
 		if int(p.strays) < len(p.stale) {
 			p.stale[p.strays] = p.wire[i]
 			p.strays++
 		}
 	}
-	p.queue, p.queued, p.sent, p.flying, p.wire = [commits]uint8{}, 0, 0, 0, [2]batch{}
-	p.next = p.acked
+	p.flying, p.wire = 0, [2]batch{}
 }
 
 // shift takes the head of the queue off.

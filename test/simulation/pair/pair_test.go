@@ -18,6 +18,11 @@ var (
 		once: true, claim: true, abandon: true, wait: true, inside: true, outside: true, recall: true, reread: true,
 		holds: true, evidence: true, yield: true,
 	}
+	oneStream = rules{
+		once: true, claim: true, abandon: true, wait: true, inside: true, recall: true, reread: true, holds: true,
+		evidence: true, yield: true,
+		stream: streamRules{on: true, sequence: true, chain: true, position: true, settle: true, compare: true},
+	}
 )
 
 // underRace is set by race_test.go: each search has one goroutine, and the race detector makes it only slower.
@@ -36,7 +41,9 @@ func limits(full bounds) bounds {
 
 // TestModel: every promise holds in every state.
 func TestModel(t *testing.T) {
-	for name, r := range map[string]rules{"at least once": atLeastOnce, "exactly once": exactlyOnce} {
+	for name, r := range map[string]rules{
+		"at least once": atLeastOnce, "exactly once": exactlyOnce, "a stream of JetStream": oneStream,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			began, bound := time.Now(), limits(bounds{commits: 3, faults: 2})
@@ -102,6 +109,13 @@ func TestModelRefutes(t *testing.T) {
 			func(r *rules) { r.outside, r.evidence = false, false }, "SL", false, false,
 		},
 		{"exactly once, rights forgotten", exactlyOnce, func(r *rules) { r.recall = false }, "E", false, false},
+		{"a stream, no condition", oneStream, func(r *rules) { r.stream.sequence = false }, "OD", false, false},
+		{"a stream, the sequence alone", oneStream, func(r *rules) { r.stream.chain = false }, "OD", true, true},
+		{"a stream, the position not read", oneStream, func(r *rules) { r.stream.position = false }, "D", false, false},
+		{"a stream, the position believed", oneStream, func(r *rules) { r.evidence = false }, "SL", false, false},
+		{"a stream, sent again unasked", oneStream, func(r *rules) { r.stream.settle = false }, "D", false, false},
+		{"a stream, any message counts", oneStream, func(r *rules) { r.stream.compare = false }, "OSL", true, true},
+		{"a stream, one claim in a life", oneStream, func(r *rules) { r.claim = false }, "EDLO", false, false},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			if m.large && testing.Short() {

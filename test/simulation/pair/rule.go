@@ -25,7 +25,7 @@ func (w *world) acquire(who int8, p *process, r rules) {
 	}
 	p.boot = w.restored
 	switch {
-	case !r.once && !r.fenced:
+	case !r.once && !r.fenced && !r.stream.on:
 		p.claimed = true
 	case !p.claimed || r.claim:
 		w.claim(p, r)
@@ -57,10 +57,12 @@ func (w *world) claim(p *process, r rules) {
 	}
 	w.epoch++
 	p.epoch, p.claimed = w.epoch, true
-	if !r.once {
-		return
+	switch {
+	case r.stream.on:
+		p.skip = w.beginStream(p, r.stream)
+	case r.once:
+		p.skip = w.position
 	}
-	p.skip = w.position
 	if r.evidence && p.skip > w.length {
 		p.halted, p.streams, w.owner = true, false, -1 // the position is beyond the end of the log
 	}
@@ -74,6 +76,9 @@ func (w *world) land(p *process, who int8, r rules) bool {
 	b := p.wire[0]
 	p.wire[0], p.wire[1] = p.wire[1], batch{}
 	p.flying--
+	if r.stream.on {
+		return w.store(p, b, r.stream)
+	}
 	if r.fenced && b.epoch < w.last {
 		if !p.up || p.frozen {
 			return true
@@ -109,6 +114,9 @@ func (w *world) landStray(p *process, r rules) bool {
 	b := p.stale[0]
 	p.stale[0], p.stale[1] = p.stale[1], batch{}
 	p.strays--
+	if r.stream.on {
+		return !w.takes(b, r.stream) || w.appendMessage(b)
+	}
 	if r.fenced && b.epoch < w.last {
 		return true
 	}

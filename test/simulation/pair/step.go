@@ -14,6 +14,7 @@ const (
 	land      // the broker takes what is on the wire, and answers
 	landStray // it takes what no process waits for any more
 	finish    // EO: the transaction with everything that is queued is committed
+	settle    // stream: it asks for the end of the stream
 	keepRow
 	status
 	wake
@@ -25,15 +26,18 @@ const (
 	backup
 	restore
 	deny
+	cut   // stream: the connection ends
+	purge // stream: its messages are removed
 	kinds
 )
 
 var names = [kinds]string{
 	"an application commits", "acquires the slot", "notices that its stream is over", "reads an event",
 	"sends a record", "has a record appended and acknowledged", "has a stale record appended",
-	"commits a Kafka transaction", "writes the row", "confirms to the slot", "wakes",
+	"commits a Kafka transaction", "asks for the end of the stream", "writes the row", "confirms to the slot", "wakes",
 	"starts", "the rights are granted", "freezes", "loses its session", "crashes", "the disk is copied",
-	"the server is put back to the copy", "the rights are revoked",
+	"the server is put back to the copy", "the rights are revoked", "loses its connection with the stream",
+	"the stream is purged",
 }
 
 type step struct {
@@ -43,7 +47,7 @@ type step struct {
 
 func (s step) String() string {
 	switch s.kind {
-	case commit, grant, backup, restore, deny:
+	case commit, grant, backup, restore, deny, purge:
 		return names[s.kind]
 	}
 	return fmt.Sprintf("%c %s", 'A'+s.who, names[s.kind])
@@ -68,6 +72,9 @@ func (w *world) applyStep(s step, r rules, b bounds) bool {
 		}
 		w.events++
 		w.server.log[w.length] = w.events
+		if r.stream.on {
+			w.at[w.events] = w.length
+		}
 		w.length++
 		return true
 	case grant:
@@ -90,6 +97,10 @@ func (w *world) applyStep(s step, r rules, b bounds) bool {
 		}
 		w.server, w.restored, w.owner = w.backup, true, -1
 		return true
+	case purge:
+		possible := r.stream.on && w.records > 0 && !w.purged
+		w.purged, w.empty = true, true
+		return possible
 	case landStray:
 		return w.landStray(p, r)
 	case land:
@@ -115,6 +126,11 @@ func (w *world) act(s step, p *process, r rules) bool {
 	case freeze:
 		possible := able && p.streams
 		p.frozen = true
+		return possible
+	case cut:
+		possible := r.stream.on && p.up && p.flying > 0
+		p.stray()
+		p.doubt = true
 		return possible
 	case steal:
 		possible := w.owner == s.who
@@ -155,14 +171,24 @@ func (w *world) relay(s step, p *process, r rules) bool {
 		return true
 	case send:
 		return p.streams && holds && w.send(p, r)
-	case produce:
-		return !r.once && p.produce()
-	case finish:
-		return r.once && w.finish(p, r)
+	case produce, finish, settle:
+		return w.publish(s, p, r)
 	case keepRow:
 		return p.streams && (holds || !r.holds) && w.keepRow(p)
 	default:
 		return holds && p.streams && w.status(p)
+	}
+}
+
+// publish is what an instance does with the broker.
+func (w *world) publish(s step, p *process, r rules) bool {
+	switch {
+	case s.kind == settle:
+		return p.doubt && w.settle(p, s.who, r)
+	case r.stream.on || !r.once:
+		return s.kind == produce && p.produce(r.stream)
+	default:
+		return s.kind == finish && w.finish(p, r)
 	}
 }
 
@@ -187,20 +213,33 @@ func (w *world) cover(p *process, r rules) {
 	case !r.evidence:
 		p.acked = p.next
 	case p.next < p.skip:
-	case w.server.log[p.next-1] != w.covers:
+	case w.server.log[p.next-1] != w.covered(p, r):
 		p.halted, p.streams, w.owner = true, false, -1
 	default:
 		p.acked = p.skip
 	}
 }
 
-func (p *process) produce() bool {
-	if p.sent >= p.queued || p.flying == 2 {
+// covered is the last event that the position covers.
+func (w *world) covered(p *process, r rules) uint8 {
+	if r.stream.on {
+		return w.log[p.base-1]
+	}
+	return w.covers
+}
+
+func (p *process) produce(r streamRules) bool {
+	if p.sent >= p.queued || p.flying == 2 || p.doubt {
 		return false
 	}
-	p.wire[p.flying] = batch{p.queue[p.sent], p.epoch}
+	b := batch{event: p.queue[p.sent], epoch: p.epoch}
+	if r.on {
+		p.condition(&b)
+	}
+	p.wire[p.flying] = b
 	p.flying++
 	p.sent++
+	p.tried = max(p.tried, p.sent)
 	return true
 }
 
