@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -145,6 +146,14 @@ func TestMigrateVerify(t *testing.T) {
 			require.Len(t, e.Places, 2)
 		}
 	}
+
+	_, err = kadm.NewClient(cl).DeleteRecords(t.Context(), kadm.Offsets{
+		"b.customer": {0: {Topic: "b.customer", At: -1}, 1: {Topic: "b.customer", Partition: 1, At: -1}},
+	})
+	require.NoError(t, err)
+	r = invoke(t, nil, "migrate", "verify", "--kafka-brokers", c.ListenAddrs()[0], "--topic=a.customer=b.customer")
+	require.Equal(t, 1, r.code, r.all())
+	require.Contains(t, r.stdout, "! removed, so not compared: topic b.customer partition 0: records from before")
 }
 
 // Mistyped topics, or a shadow that has not begun, must not be mistaken for a comparison that found no difference.

@@ -94,6 +94,9 @@ func (a *app) printVerdict(v *verify.Report, asJSON bool) error {
 	for _, name := range v.Missing {
 		fmt.Fprintf(&b, "! topic %s does not exist\n", fault.Printable(name))
 	}
+	for _, what := range v.Removed {
+		fmt.Fprintf(&b, "! removed, so not compared: %s\n", fault.Printable(what))
+	}
 	if v.Repeated != [2]int64{} {
 		fmt.Fprintf(&b, "repeats: %d on the left, %d on the right\n", v.Repeated[0], v.Repeated[1])
 	}

@@ -38,12 +38,13 @@ a limited rate, with a header "replayed" that holds the run's id, after newer ev
 the end of the log as of then. The connector has to run meanwhile, and not to be paused; repair waits until it has
 caught up, so that nothing in flight counts as missing. It takes SELECT on the tables.
 
-Aborted transactions in a topic do not count. A topic that has begun to remove records does not tell what was never in
-it: then repair publishes nothing, and asks for --since, or for --yes-publish-twice. In a compacted topic a row is
-accounted for by a record of its key that is not older, by their timestamps, and of a key without one only the newest
-event is published. A record accounts for all rows with its id, and rows with the id of another row are counted. Rows
-that lead to no topic are counted: "cdc-outbox dead-letter list" has the rows that were dead-lettered. A topic that is
-missing has none of its rows; to publish them it has to be made first, unless kafka.topics.create is set:
+Aborted transactions in a topic do not count. A topic that has begun to remove records does not show what was never in
+it: if the record of a missing row may have been removed, repair publishes nothing, counts these rows, and asks for
+--since, or for --yes-publish-twice. In a compacted topic a row is accounted for by a record of its key that is not
+older, by their timestamps, and of a key without one only the newest event is published. A record accounts for all rows
+with its id, and rows with the id of another row are counted. Rows that lead to no topic are counted: "cdc-outbox
+dead-letter list" has the rows that were dead-lettered. A topic that is missing has none of its rows; to publish them it
+has to be made first, unless kafka.topics.create is set:
 kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic NAME --partitions 12.
 
 With "sink: nats" it compares, and settles gaps in which nothing is missing; it publishes nothing, since the connector
@@ -173,6 +174,10 @@ func (a *app) printRepair(r *replay.RepairReport, o *repairFlags) error {
 		}
 		if more := t.Missing - int64(len(t.Examples)); len(t.Examples) > 0 && more > 0 {
 			fmt.Fprintf(a.stdout, "  and %s more\n", human.Count(more))
+		}
+		if t.Unproven > 0 {
+			fmt.Fprintf(a.stdout, "  %s of them may have been published: %s has removed records that may be as new\n",
+				human.Count(t.Unproven), r.Broker)
 		}
 		if t.Lettered > 0 {
 			fmt.Fprintf(a.stdout, "  besides, %s: `cdc-outbox dead-letter list`\n",

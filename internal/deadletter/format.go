@@ -7,7 +7,7 @@ import (
 )
 
 // HeaderRetried marks a record that was a dead letter; its value is the time of the retry.
-const HeaderRetried = "retried"
+const HeaderRetried = router.HeaderRetried
 
 // Names of headers. Every record has id, type and position; all other names have the prefix.
 const (

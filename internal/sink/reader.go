@@ -43,8 +43,9 @@ type Reader interface {
 	// Retention returns how long the broker keeps the topic's messages, zero where the user may not ask.
 	Retention(ctx context.Context, topic string) (Retention, error)
 
-	// Removed returns the time before which the broker may have removed messages of the span; it is asked after the
-	// span was read. It is zero if nothing was removed, or if the first message that is left shows it.
+	// Removed returns the time before which the broker may have removed messages of the span's partition, by the first
+	// message that is left. Without one it is now, however long the broker keeps messages: they can be removed by hand,
+	// too. It is zero if nothing was removed. It is asked after the span was read.
 	Removed(ctx context.Context, s Span) (time.Time, error)
 
 	// Names are the broker's words for a text.

@@ -252,7 +252,7 @@ func (r *reader) produce(row outboxRow, bad error) error {
 		return err
 	}
 	if r.snapshot && r.c.cfg.SnapshotHeader {
-		rec.Headers = append(rec.Headers, router.Header{Key: "snapshot", Value: []byte("true")})
+		rec.Headers = append(rec.Headers, router.Header{Key: router.HeaderSnapshot, Value: []byte("true")})
 	}
 	if r.c.cfg.Traces != nil {
 		r.trace(rec, row.pos)

@@ -136,7 +136,8 @@ func (r *Reader) Removed(ctx context.Context, _ sink.Span) (before time.Time, er
 		switch {
 		case err != nil:
 			return err
-		case info.Config.MaxMsgsPerSubject > 0, info.State.FirstSeq > 1 && info.State.Msgs == 0:
+		case info.Config.MaxMsgsPerSubject > 0, info.State.NumDeleted > 0, // also by a purge of a subject
+			info.State.FirstSeq > 1 && info.State.Msgs == 0:
 			before = time.Now()
 		case info.State.FirstSeq > 1:
 			before = info.State.FirstTime

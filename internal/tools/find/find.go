@@ -77,12 +77,17 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 		r.Complete = false
 		r.NotLooked = append(r.NotLooked, r.names.Broker+": "+err.Error())
 	}
-	if err := o.newer(ctx, r); err != nil {
-		if ctx.Err() != nil {
-			return nil, err
+	for _, about := range []struct {
+		what string
+		ask  func(context.Context, *Report) error
+	}{{"newer records of the key", o.newer}, {"records that were removed", o.removed}} {
+		if err := about.ask(ctx, r); err != nil {
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			r.Complete = false
+			r.NotLooked = append(r.NotLooked, about.what+": "+err.Error())
 		}
-		r.Complete = false
-		r.NotLooked = append(r.NotLooked, "newer records of the key: "+err.Error())
 	}
 	if err := o.letters(ctx, r); err != nil && o.ID != "" {
 		if ctx.Err() != nil {

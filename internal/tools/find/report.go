@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/gap"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/absence"
 )
 
 // Report is the result of a search for an event, or for the events of a key.
@@ -33,9 +34,10 @@ type Report struct {
 	NotLooked []string            `json:"not_looked,omitempty"` // places that could not be asked, and why
 
 	names    sink.Names
-	replays  bool  // Options.Replays
-	searched int64 // atomic
-	unread   error // why a table could not be read; nil: all were
+	replays  bool             // Options.Replays
+	searched int64            // atomic
+	unread   error            // why a table could not be read; nil: all were
+	removed  *absence.Removal // among which the record may have been; nil: it was not
 }
 
 // Remedy returns the next step.
@@ -52,7 +54,9 @@ type Row struct {
 	Policy    string     `json:"policy,omitempty"`    // the relay's policy for a bad one
 	InKafka   bool       `json:"in_kafka"`
 
-	key []byte
+	key       []byte
+	partition int32 // -1: chosen by the key
+	untimed   bool  // the timestamp is of the search, since the row has none
 }
 
 // Record is a record in Kafka.

@@ -91,6 +91,7 @@ func (o *Options) routed(rel *pgoutput.Relation, tuple pgoutput.Tuple, now time.
 	at := time.UnixMilli(rec.Timestamp).UTC()
 	return Row{
 		Topic: strings.Clone(rec.Topic), Key: string(rec.Key), Timestamp: &at, key: append([]byte{}, rec.Key...),
+		partition: rec.Partition, untimed: rec.Timestamp == now.UnixMilli(),
 	}, nil
 }
 

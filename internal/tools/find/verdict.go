@@ -20,6 +20,7 @@ const (
 	Bad          Verdict = "bad_row"       // the row cannot become a record
 	Waiting      Verdict = "waiting"       // committed; the relay may still publish it
 	Superseded   Verdict = "superseded"    // not in its compacted topic, which has a later record of the key
+	Uncertain    Verdict = "uncertain"     // not in its topic, from which the broker may have removed it
 	Missing      Verdict = "missing"       // committed; the relay is past it, and the broker does not have it
 	Unsearched   Verdict = "unsearched"    // a place that could have it could not be searched
 	Unknown      Verdict = "unknown"       // neither a row nor a record
@@ -27,7 +28,7 @@ const (
 
 // judge sets the verdict, its sentence and the next step.
 func (r *Report) judge() {
-	for _, of := range []func(*Report) bool{published, deadLettered, badRow, unsearched, nowhere, waiting, superseded} {
+	for _, of := range []func(*Report) bool{published, deadLettered, badRow, unsearched, nowhere, waiting, superseded, uncertain} {
 		if of(r) {
 			return
 		}
@@ -40,8 +41,8 @@ func (r *Report) judge() {
 		return
 	}
 	if !r.replays {
-		r.do(fault.Do(fmt.Sprintf("The retention of %s may have removed the record, or the row was written while its "+
-			"table was not in the publication. %s", r.names.Broker, insertAgain)))
+		r.do(fault.Do(fmt.Sprintf("The row was written while its table was not in the publication, or %s has lost the "+
+			"record. %s", r.names.Broker, insertAgain)))
 		return
 	}
 	if r.Compacted {
@@ -50,8 +51,8 @@ func (r *Report) judge() {
 			"cdc-outbox repair --dry-run", "cdc-outbox repair"))
 		return
 	}
-	r.do(fault.Do("The topic's retention or compaction may have removed the record, or the row was written while its "+
-		"table was not in the publication. See what is missing, then publish it.",
+	r.do(fault.Do("The row was written while its table was not in the publication, or Kafka has lost the record. See "+
+		"what is missing, then publish it.",
 		"cdc-outbox repair --dry-run", "cdc-outbox replay --id "+r.quoted()))
 }
 

@@ -39,8 +39,10 @@ func FindAbsent(ctx context.Context, o RepairOptions, from time.Time) ([][]strin
 		return nil, err
 	}
 	r.ids = make([][]string, len(r.tables))
-	err = r.name(ctx)
-	return r.ids, err
+	if err := r.name(ctx); err != nil {
+		return nil, err
+	}
+	return r.ids, r.unproven()
 }
 
 // reachesBack refuses tables that do not show that the rows of a gap are all there.

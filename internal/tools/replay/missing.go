@@ -5,12 +5,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/absence"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/hashjoin"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -99,6 +98,7 @@ func (r *repair) name(ctx context.Context) error {
 				if t.Missing++; len(t.Examples) < examples {
 					t.Examples = append(t.Examples, found.key.ID)
 				}
+				r.judge(t, i, found.record)
 				if r.ids != nil {
 					r.ids[i] = append(r.ids[i], found.key.ID)
 				}
@@ -112,8 +112,8 @@ func (r *repair) name(ctx context.Context) error {
 	return nil
 }
 
-// readTopics notes the ids of the events that the broker has. The doubts are why an event that is not there may have
-// been there.
+// readTopics notes the ids of the events that the broker has. The doubts are why, whatever the row, an event that is
+// not there may have been there.
 func (r *repair) readTopics(ctx context.Context) (doubts []error, err error) {
 	consumer, err := r.o.Reader()
 	if err != nil {
@@ -142,13 +142,12 @@ func (r *repair) readTopics(ctx context.Context) (doubts []error, err error) {
 		}
 		r.toRead += offsetsIn(spans)
 		for _, span := range spans {
-			doubt, err := r.readSpan(ctx, consumer, span)
-			if err != nil {
+			if err := r.readSpan(ctx, consumer, span); err != nil {
 				return nil, err
 			}
-			if doubt != nil {
-				doubts = append(doubts, doubt)
-			}
+		}
+		if r.removed[topic], err = absence.Look(ctx, consumer, topic); err != nil {
+			return nil, err
 		}
 	}
 	return doubts, nil
@@ -176,28 +175,11 @@ func inDoubt(topic string, compacted bool) error {
 }
 
 // readSpan notes the ids of a partition's events.
-func (r *repair) readSpan(ctx context.Context, consumer sink.Reader, span sink.Span) (doubt, err error) {
-	object, first := fmt.Sprintf("topic %q partition %d", span.Topic, span.Partition), true
-	since := r.tables[0].Since()
+func (r *repair) readSpan(ctx context.Context, consumer sink.Reader, span sink.Span) error {
 	for m, err := range consumer.Messages(ctx, span) {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		// Retention has begun to remove records here: removed records must not be taken for lost.
-		if oldest := time.UnixMilli(m.Timestamp); first && span.From > 0 && since.Before(oldest) {
-			doubt = &fault.Error{
-				Kind: fault.Operator, Object: object, Err: fmt.Errorf(
-					"its records begin at %s; older ones were removed, and count as missing",
-					human.Time(oldest),
-				),
-				Next: "Repair what is newer. To publish all that is missing, whether it was there or not, run " +
-					"`cdc-outbox repair --yes-publish-twice` instead.",
-				Commands: []string{
-					"cdc-outbox repair --since " + human.Time(oldest.Add(time.Minute)),
-				},
-			}
-		}
-		first = false
 		r.compacted.saw(m)
 		if r.read++; r.read%stepRecords == 0 {
 			r.o.Progress.Step(progress.Step{
@@ -210,40 +192,11 @@ func (r *repair) readSpan(ctx context.Context, consumer sink.Reader, span sink.S
 		}
 		if ok { // the rest is another producer's, or from before there were ids
 			if err := r.events.Right(hashID(id)); err != nil {
-				return nil, tmpFault(err)
+				return tmpFault(err)
 			}
 		}
 	}
-	if first && span.From > 0 && since.IsZero() {
-		doubt = &fault.Error{
-			Kind: fault.Operator, Object: object, Err: errors.New(
-				"all of its records were removed, and count as missing",
-			),
-			Next: "Name with --since a time from which on no topic has lost records to retention. Or publish all " +
-				"that is missing, whether it was there or not.",
-			Commands: []string{"cdc-outbox repair --yes-publish-twice"},
-		}
-	}
-	removed, err := consumer.Removed(ctx, span)
-	if err == nil && !removed.IsZero() {
-		doubt = removedBefore(removed, since, span.Topic)
-	}
-	return doubt, err
-}
-
-// removedBefore is the doubt about a broker that may have removed what it had before a time, nil if the rows are newer.
-func removedBefore(removed, since time.Time, topic string) error {
-	if !since.Before(removed) {
-		return nil
-	}
-	return &fault.Error{
-		Kind: fault.Operator, Object: "subject " + topic, Err: fmt.Errorf(
-			"what the stream had before %s may have been removed, and counts as missing", human.Time(removed),
-		),
-		Next: "Compare what is newer. A row before that time may have been published: insert none of them again " +
-			"before consumers say that they lack it.",
-		Commands: []string{"cdc-outbox repair --since " + human.Time(removed.Add(time.Minute))},
-	}
+	return nil
 }
 
 // hashID keeps ids of any length in 16 bytes each.

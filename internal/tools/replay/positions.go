@@ -158,9 +158,7 @@ func (p *positions) refuseGone(ctx context.Context, span sink.Span) error {
 			return err
 		}
 		at, ok := placeOf(m)
-		_, replayed := m.Header(router.HeaderReplayed)
-		_, retried := m.Header(deadletter.HeaderRetried)
-		if !ok || replayed || retried { // it was written later than its position says
+		if !ok || router.OutOfTurn(m.Headers) {
 			continue
 		}
 		if at.Compare(p.window.from) <= 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/tools/absence"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/hashjoin"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/publish"
@@ -68,6 +69,7 @@ type Repaired struct {
 	Rows     int64  `json:"rows"`
 	Unrouted int64  `json:"not_routed"` // rows that make no record
 	Missing  int64  `json:"missing"`
+	Unproven int64  `json:"not_certain"`   // of them; the broker may have had their records, and removed them
 	Lettered int64  `json:"dead_lettered"` // rows that the broker does not have because they are dead letters
 	Skipped  int64  `json:"skipped"`       // rows that the broker does not have because operators skipped them
 	// Superseded are rows that a compacted topic does not have, and that a newer event of their key replaces there.
@@ -120,12 +122,14 @@ type repair struct {
 	publisher *publisher
 	tables    []*outboxtable.Rows
 	report    RepairReport
-	leads     map[string]bool          // topics that rows lead to
-	read      int64                    // records of the broker
-	toRead    int64                    // offsets of the topics that were begun
-	events    *hashjoin.Difference     // by the hashes of ids, as records have them
-	absent    map[hashjoin.ID]struct{} // of them, which the broker does not have
-	ids       [][]string               // of the rows that are missing, by table; nil: only counted
+	leads     map[string]bool           // topics that rows lead to
+	read      int64                     // records of the broker
+	toRead    int64                     // offsets of the topics that were begun
+	events    *hashjoin.Difference      // by the hashes of ids, as records have them
+	absent    map[hashjoin.ID]struct{}  // of them, which the broker does not have
+	ids       [][]string                // of the rows that are missing, by table; nil: only counted
+	removed   map[string]*absence.Topic // by name; a topic that does not exist is not there
+	doubt     *absence.Removal          // the latest that concerns a missing row; nil: none does
 	compacted compacted
 	tail      sink.Reader // of the compacted topics, from the first batch on
 }
@@ -134,7 +138,7 @@ type repair struct {
 func newRepair(ctx context.Context, o *RepairOptions) (*repair, error) {
 	r := &repair{
 		o: o, leads: map[string]bool{}, events: hashjoin.NewDifference(""), absent: map[hashjoin.ID]struct{}{},
-		compacted: newCompacted(),
+		removed: map[string]*absence.Topic{}, compacted: newCompacted(),
 	}
 	r.publisher = &publisher{Pace: o.Pace, run: o.Run, router: o.Router, began: time.Now(), topics: map[string]*Topic{}}
 	r.report.ranged, r.report.Publishes = !o.Since.IsZero(), o.Kafka != nil
@@ -195,6 +199,9 @@ func (r *repair) find(ctx context.Context) error {
 	r.report.Found = true
 	if err := r.name(ctx); err != nil {
 		return err
+	}
+	if err := r.unproven(); err != nil {
+		doubts = append(doubts, err)
 	}
 	if len(doubts) == 0 {
 		return nil

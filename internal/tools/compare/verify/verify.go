@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
@@ -76,6 +77,7 @@ type verifier struct {
 	progress progress.Reporter
 	pairs    [][2]string // topics, by number
 	missing  []string    // of these, which do not exist
+	removed  []string    // partitions that have lost their beginning, and from before when
 }
 
 // pair finds the topics. With prefixes a topic that one side lacks is paired all the same: its events are missing
@@ -165,10 +167,24 @@ func (v *verifier) read(ctx context.Context, c *compare.Comparison) error {
 						})
 					}
 				}
+				if err := v.noteRemoved(ctx, s); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
+}
+
+// noteRemoved notes a partition of which Kafka has removed records: an event that is on one side only may have been on
+// both.
+func (v *verifier) noteRemoved(ctx context.Context, s sink.Span) error {
+	before, err := v.reader.Removed(ctx, s)
+	if err == nil && !before.IsZero() {
+		v.removed = append(v.removed, fmt.Sprintf("topic %s partition %d: records from before %s", s.Topic,
+			s.Partition, human.Time(before)))
+	}
+	return err
 }
 
 func recordOf(topic int, m *sink.Message) *compare.Record {
@@ -183,6 +199,7 @@ type Report struct {
 	Equal       bool                   `json:"equal"`
 	Topics      [][2]string            `json:"topics"`
 	Missing     []string               `json:"missing_topics"` // of these, which do not exist
+	Removed     []string               `json:"removed"`        // partitions that have lost their beginning
 	Records     [2]int64               `json:"records"`
 	Matched     int64                  `json:"matched"`
 	Repeated    [2]int64               `json:"repeated"`
@@ -204,6 +221,7 @@ func (v *verifier) report(ctx context.Context, r *compare.Result) (*Report, erro
 	out := &Report{
 		// If nothing was found on both sides, nothing was compared: mistyped topics would count as equal.
 		Equal: r.Equal() && r.Matched > 0, Topics: v.pairs, Missing: append([]string{}, v.missing...),
+		Removed: append([]string{}, v.removed...),
 		Records: r.Records, Matched: r.Matched, Repeated: r.Repeated, Outside: r.Outside,
 		Differences: r.Counts, Examples: []Example{},
 	}
