@@ -28,7 +28,9 @@ const (
 
 // judge sets the verdict, its sentence and the next step.
 func (r *Report) judge() {
-	for _, of := range []func(*Report) bool{published, deadLettered, badRow, unsearched, nowhere, waiting, superseded, uncertain} {
+	for _, of := range []func(*Report) bool{
+		published, deadLettered, badRow, unsearched, nowhere, waiting, superseded, uncertain,
+	} {
 		if of(r) {
 			return
 		}

@@ -43,7 +43,8 @@ func (r *repair) unproven() error {
 		object = "subject " + r.doubt.Span.Topic
 	}
 	f := &fault.Error{Kind: fault.Operator, Object: object, Err: fmt.Errorf(
-		"its older records were removed, among them maybe records of rows from before %s; so %s may have been published",
+		"its older records were removed, among them maybe records of rows from before %s; so %s may have been "+
+			"published",
 		human.Time(r.doubt.Before), human.Counted(rows, "missing row", "missing rows"),
 	)}
 	newer := "cdc-outbox repair --since " + human.Time(r.doubt.Before.Add(time.Minute))
