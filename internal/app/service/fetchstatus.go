@@ -109,7 +109,6 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 	if asked = err == nil; asked {
 		con.Waits = withoutSlotWaits(con.Waits) // they are looked up again
 	}
-	object := fmt.Sprintf("slot %q", c.Postgres.Slot)
 	switch {
 	case err != nil && cerr == nil:
 		err = postgres.QueryFault("postgres", err)
@@ -124,9 +123,8 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 		st, err := noSlot(con, whyMissing(ctx, c), seen)
 		return st, source, err
 	case slots[0].WALStatus == slotmonitor.WALLost:
-		err = (&fault.Error{
-			Kind: fault.Operator, Object: object, Err: errors.New("it is lost"),
-		}).With(postgres.ReplaceLost())
+		st, err := lostSlot(c, con, &slots[0], seen)
+		return st, source, err
 	}
 	return withSlot(con, &slots[0], nil, seen), source, err
 }

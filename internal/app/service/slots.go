@@ -41,8 +41,24 @@ func (s Slots) Worst() alert.Level {
 	return worst
 }
 
+// replaceOwn gives the configured slot, if it is lost, the remedy that every command has for it. The monitor, which
+// knows nothing of the configuration, would have it dropped.
+func (s *Slots) replaceOwn(c *config.Loaded) {
+	for i := range s.Slots {
+		if slot := &s.Slots[i]; slot.Name == c.Postgres.Slot && slot.Cause.Code == slotmonitor.CauseLost && !slot.Synced {
+			slot.Cause = slot.Cause.With(replaceLost(c))
+		}
+	}
+	for i := range s.Alerts {
+		if a := &s.Alerts[i]; a.Subject == c.Postgres.Slot && a.Cause.Code == slotmonitor.CauseLost {
+			a.Cause = a.Cause.With(replaceLost(c))
+		}
+	}
+}
+
 // AddGaps adds the open gaps, and the alert about them to their slots.
 func (s *Slots) AddGaps(ctx context.Context, c *config.Loaded, only []string) {
+	s.replaceOwn(c)
 	var err error
 	if s.Gaps, err = gapsOfSlots(ctx, c, only); err != nil {
 		s.GapsUnknown, _ = fault.Split(err)
@@ -128,6 +144,7 @@ func (w *SlotWatch) slots() Slots {
 	if _, err := w.monitor.State(); err != nil {
 		s.Error, _ = fault.Split(err)
 	}
+	s.replaceOwn(w.Config)
 	return s
 }
 

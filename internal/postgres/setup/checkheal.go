@@ -72,9 +72,12 @@ func orHeal(cfg Config, st state, out []preflight.Finding) []preflight.Finding {
 	}
 	for i := range out {
 		if f := &out[i]; f.Level == preflight.Fail && f.Subject == cfg.SlotSubject() {
-			f.Remedy = "Start the connector: on_gap: heal replaces the slot, and publishes what it missed. If that " +
-				"is refused: " + f.Remedy
+			f.Remedy = HealFirst + f.Remedy
 		}
 	}
 	return out
 }
+
+// HealFirst precedes the remedy for a lost slot where the connector heals it.
+const HealFirst = "Start the connector: on_gap: heal replaces the slot, and publishes what it missed. If that is " +
+	"refused: "

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -124,6 +125,9 @@ func checkLastWord(cfg Config, st state) []preflight.Finding {
 	w := st.Checkpoint.Word
 	if !w.Current() || st.Slot.ActivePID != 0 {
 		return nil
+	}
+	if st.Slot.Invalidated() && slices.Equal(w.Commands, postgres.ReplaceLost().Commands) {
+		return nil // the finding about the slot says the same
 	}
 	return []preflight.Finding{{
 		Level: preflight.Warn, Subject: cfg.SlotSubject(), Found: w.Explain(),

@@ -83,7 +83,11 @@ func checkGaps(cfg Config, st state) []preflight.Finding {
 			Why: why, Remedy: "Grant the rights.", Commands: []string{cfg.grantGaps(st.Server.User)},
 		}}
 	}
-	if len(st.Gaps.Open) == 0 {
+	switch {
+	case len(st.Gaps.Open) > 0:
+	case st.Slot.Invalidated() || !st.Slot.Exists:
+		return []preflight.Finding{preflight.Fine(subject, "It will keep the gap that replacing the slot opens.")}
+	default:
 		return []preflight.Finding{preflight.Fine(subject, "No gap in the stream is open.")}
 	}
 	var out []preflight.Finding

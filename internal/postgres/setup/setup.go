@@ -160,7 +160,7 @@ func verdict(cfg Config, st state) []preflight.Finding {
 	if st.Snapshot.CutOver && cfg.cutOver == nil {
 		return []preflight.Finding{cutOverUnfinished(cfg)}
 	}
-	out := append(checkHotStandby(cfg, st), checkSlot(cfg, st)...)
+	out := append(checkHotStandby(cfg, st), orHeal(cfg, st, checkSlot(cfg, st))...)
 	return append(append(out, checkTables(cfg, st)...), checkPublication(cfg, st)...)
 }
 
@@ -206,7 +206,11 @@ func obstacles(cfg Config, st state) []preflight.Finding {
 	case cutOverInterrupted:
 		return []preflight.Finding{cutOverUnfinished(cfg)}
 	case established:
-		return append(checkPair(cfg, st), tableObstacles(cfg, st)...)
+		out := checkPair(cfg, st)
+		if len(out) == 0 && st.Slot.Invalidated() { // then not everything is there
+			out = orHeal(cfg, st, []preflight.Finding{cfg.SlotInvalidated(st.Slot, st.Server.ServerFacts)})
+		}
+		return append(out, tableObstacles(cfg, st)...)
 	}
 	if wrong := wrongServer(cfg, st); wrong != nil {
 		return wrong

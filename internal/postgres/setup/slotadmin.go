@@ -195,7 +195,7 @@ func (r *SlotReport) judge(cfg Config, st state) string {
 		r.problem = r.missing(cfg)
 		return "there is no slot of this name"
 	}
-	if err := preflight.FirstFailure(checkSlot(cfg, st)); err != nil {
+	if err := preflight.FirstFailure(orHeal(cfg, st, checkSlot(cfg, st))); err != nil {
 		r.problem = err
 		what, _ := fault.Split(err)
 		return what

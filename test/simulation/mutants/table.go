@@ -372,4 +372,36 @@ var mutants = []mutant{
 		"pass over rows that are cut off a batch", "internal/relay/polling/claim.go",
 		"cut = cut || len(b.rows) > 0 && len(b.arena) >= bytes;", "cut = !cut && len(b.rows)%3 == 2;", polling, "",
 	},
+
+	// gaps, and how they are settled
+	{
+		"take an emptied partition for a whole one", "internal/sink/kafka/reader/retention.go",
+		"	return time.Now(), nil", "	return before, nil", "", "./internal/sink/kafka/reader TestRemoved",
+	},
+	{
+		"judge by the first record, however late it was written", "internal/sink/kafka/reader/retention.go",
+		"		if router.OutOfTurn(m.Headers) {", "		if false && router.OutOfTurn(m.Headers) {", "",
+		"./internal/sink/kafka/reader TestRemoved",
+	},
+	{
+		"look for a key's records in one partition only", "internal/tools/absence/topic.go",
+		"	case len(rec.Key) > 0 && !t.whole.IsZero() && !at.Before(t.whole):", "	case len(rec.Key) > 0:", "",
+		"./internal/tools/absence TestDoubt",
+	},
+	{
+		"list rows that come through the slot, too", "internal/postgres/setup/heal.go",
+		`"SET TRANSACTION SNAPSHOT "+identifier.QuoteLiteral(exported)`, `"SELECT "+identifier.QuoteLiteral(exported)`,
+		"", "./internal/postgres/setup TestVersionsAHealHasTheRowsOfItsSnapshot",
+	},
+	{
+		"list the rows of a gap the newest first", "internal/postgres/setup/heal.go",
+		"h.listTable(ctx, tx, i, commitOrder(timed)+orders[i])",
+		`h.listTable(ctx, tx, i, "xmin::text::bigint DESC, "+orders[i])`, "",
+		"./internal/postgres/setup TestVersionsAHealHasTheRowsOfItsSnapshot",
+	},
+	{
+		"heal without a gap", "internal/postgres/setup/heal.go",
+		"	if err := openGap(ctx, h.primary, h.cfg, h.before, now, gap.SlotRecreated); err != nil {", "	if false {", "",
+		"./internal/postgres/setup TestVersionsAHealHasTheRowsOfItsSnapshot",
+	},
 }

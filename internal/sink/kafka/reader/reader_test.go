@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -292,6 +293,34 @@ func TestReadDeletedRecords(t *testing.T) {
 		require.ErrorContains(t, err, "no longer in the log, which starts at 3")
 	}
 	require.Equal(t, fault.Operator, fault.KindOf(err))
+}
+
+// TestRemoved: the first record that is left and was written in its turn says from when on absence proves something.
+func TestRemoved(t *testing.T) {
+	c := cluster(t, kfake.SeedTopics(1, "t"))
+	cl := kgoClient(t, c.ListenAddrs())
+	at := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
+	for i := range 4 {
+		rec := &kgo.Record{Topic: "t", Timestamp: at.Add(time.Duration(i) * time.Hour)}
+		if i == 2 {
+			rec.Headers = []kgo.RecordHeader{{Key: router.HeaderReplayed, Value: []byte("run")}}
+		}
+		require.NoError(t, cl.ProduceSync(t.Context(), rec).FirstErr())
+	}
+	r := newReader(t, c.ListenAddrs())
+	for upTo, want := range []time.Time{{}, at.Add(time.Hour), at.Add(3 * time.Hour), at.Add(3 * time.Hour)} {
+		_, err := kadm.NewClient(cl).DeleteRecords(t.Context(), kadm.Offsets{"t": {0: {Topic: "t", At: int64(upTo)}}})
+		require.NoError(t, err)
+		before, err := r.Removed(t.Context(), sink.Span{Topic: "t"})
+		require.NoError(t, err)
+		require.True(t, want.Equal(before), "%d: %s", upTo, before)
+	}
+	began := time.Now()
+	_, err := kadm.NewClient(cl).DeleteRecords(t.Context(), kadm.Offsets{"t": {0: {Topic: "t", At: 4}}})
+	require.NoError(t, err)
+	before, err := r.Removed(t.Context(), sink.Span{Topic: "t"})
+	require.NoError(t, err)
+	require.False(t, before.Before(began), "nothing is left, so it may have been removed just now")
 }
 
 func TestReadEndsWithItsContext(t *testing.T) {
