@@ -37,7 +37,9 @@ func TestALostSlotHasOneRemedy(t *testing.T) {
 	const replace, heals = "cdc-outbox slot recreate --yes-lose-events", "Start the connector: on_gap: heal"
 	oneRemedy := func(env []string, heal bool) {
 		t.Helper()
-		for _, args := range []string{"check", "status", "status --why", "slot", "setup", "setup --dry-run", "monitor --once"} {
+		for _, args := range []string{
+			"check", "status", "status --why", "slot", "setup", "setup --dry-run", "monitor --once",
+		} {
 			r := invoke(t, env, strings.Fields(args)...)
 			require.Equal(t, 3, r.code, args+"\n"+r.all())
 			require.Contains(t, r.all(), replace, args)

@@ -45,7 +45,8 @@ func (s Slots) Worst() alert.Level {
 // knows nothing of the configuration, would have it dropped.
 func (s *Slots) replaceOwn(c *config.Loaded) {
 	for i := range s.Slots {
-		if slot := &s.Slots[i]; slot.Name == c.Postgres.Slot && slot.Cause.Code == slotmonitor.CauseLost && !slot.Synced {
+		slot := &s.Slots[i]
+		if slot.Name == c.Postgres.Slot && slot.Cause.Code == slotmonitor.CauseLost && !slot.Synced {
 			slot.Cause = slot.Cause.With(replaceLost(c))
 		}
 	}
