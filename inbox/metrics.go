@@ -62,6 +62,7 @@ func (m *Metrics) expect(consumer string) {
 		m.deliveries.WithLabelValues(consumer, result)
 	}
 	m.repeats.WithLabelValues(consumer)
+	m.pruned.WithLabelValues(consumer)
 }
 
 // Expect does the same for the topics of a consumer group. Package inbox/consumer calls it.

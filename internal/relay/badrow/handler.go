@@ -98,13 +98,12 @@ type Handler struct {
 	latest                relay.BadRows
 }
 
-// Register makes the counters of possible events, so that their first increment is seen.
+// Register makes the counters of possible events, so that their first increment is seen. A dead letter is possible
+// whatever the policy: an operator decides so about a single row.
 func (h *Handler) Register() {
 	for _, reason := range router.Reasons() {
 		h.Metrics.MayFail(string(reason))
-		if h.Policies.For(reason) == relay.DeadLetter {
-			h.Metrics.MayDeadLetter(string(reason))
-		}
+		h.Metrics.MayDeadLetter(string(reason))
 	}
 }
 

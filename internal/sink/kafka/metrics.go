@@ -1,6 +1,10 @@
 package kafka
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
+)
 
 // metrics are the producer's own series. Labels are bounded: error names come from the table in codes.go.
 type metrics struct {
@@ -75,9 +79,29 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.002, 2, 16),
 		}),
 	}
+	m.expect()
 	if r != nil {
 		r.MustRegister(m.requestSeconds, m.batchBytes, m.recordsPerBatch, m.inFlight, m.retries, m.rewinds,
 			m.epochBumps, m.splits, m.throttled, m.fenced, m.transactions, m.transactionSeconds)
 	}
 	return m
+}
+
+// expect makes the series of each error that a batch can be sent again for, because increase() and rate() do not see
+// the increment with which a series begins. Only a code that the table does not have yet begins with its first.
+func (m *metrics) expect() {
+	for _, v := range wire.Verdicts {
+		if v.Action != wire.Done {
+			m.retries.WithLabelValues(v.Name)
+		}
+	}
+	m.retries.WithLabelValues(wire.VerdictOf(-1).Name)
+	m.retries.WithLabelValues(connectionLost.Name)
+}
+
+// expectTransactions does the same for a producer that has transactions.
+func (m *metrics) expectTransactions() {
+	for _, result := range []string{"committed", "aborted"} {
+		m.transactions.WithLabelValues(result)
+	}
 }
