@@ -64,7 +64,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		splits: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "cdc_outbox_producer_splits_total",
 			Help: "Batches sent in halves because the topic does not take their size.",
-		}), throttled: prometheus.NewCounter(prometheus.CounterOpts{
+		}),
+		throttled: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "cdc_outbox_producer_throttle_seconds_total",
 			Help: "Time that brokers asked not to send, because a quota was exceeded.",
 		}),
@@ -79,7 +80,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.002, 2, 16),
 		}),
 	}
-	m.expect()
 	if r != nil {
 		r.MustRegister(m.requestSeconds, m.batchBytes, m.recordsPerBatch, m.inFlight, m.retries, m.rewinds,
 			m.epochBumps, m.splits, m.throttled, m.fenced, m.transactions, m.transactionSeconds)

@@ -82,6 +82,7 @@ func New(cfg Config) (*Producer, error) {
 		panic("kafka: no callback for acknowledgements")
 	}
 	m := newMetrics(cfg.Registerer)
+	m.expect()
 	if cfg.Transactions != nil {
 		m.expectTransactions()
 	}
