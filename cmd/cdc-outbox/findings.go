@@ -1,21 +1,13 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/base/console"
-	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 )
 
 // style is how stdout shows text.
 func (a *app) style() console.Style {
 	return console.Style{Colour: a.colourful(), Width: terminalWidth(a.stdout)}
-}
-
-// writeNext prints a remedy like a paragraph, each command on a line of its own.
-func writeNext(b *strings.Builder, r fault.Remedy) {
-	console.Style{}.Remedy(b, "next: ", r)
 }
 
 // colourful reports whether to colour stdout (no-color.org: a variable NO_COLOR that is not empty forbids it).

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/app/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/app/statusview"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
 func (a *app) monitorPolling(ctx context.Context, c *config.Loaded, once, asJSON bool) error {
@@ -50,10 +50,7 @@ func (a *app) printBacklog(r service.BacklogReport, asJSON bool) error {
 	}
 	text := "not known: " + r.Error
 	if b := r.Backlog; b != nil {
-		text = fmt.Sprintf("%d rows not published%s (%s)", b.Rows, oldest(b), r.Level)
-		if b.Rows >= relay.MaxCounted {
-			text = "at least " + text
-		}
+		text = fmt.Sprintf("%s (%s)", statusview.Rows(b, " rows not published"), r.Level)
 	}
 	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", human.Time(time.Now()), fault.Printable(text))
 	return err

@@ -54,14 +54,16 @@ func TestRemedyText(t *testing.T) {
 		"status, halted": {func(b *strings.Builder) error {
 			return show(b, service.Status{Status: connector.Status{State: state, Halted: halted}})
 		}, under6, 1},
-		"status --why": {func(b *strings.Builder) error { return statusview.WriteCause(b, cause) }, under6, 1},
+		"status --why": {func(b *strings.Builder) error {
+			return statusview.WriteCause(b, cause, console.Style{})
+		}, under6, 1},
 		"status, polling": {func(b *strings.Builder) error {
 			st := polling.Status{State: state, Waits: waits, Backlog: &relay.Backlog{}}
-			return writePolling(b, st, "here", nil)
+			return statusview.WritePolling(b, st, "here", nil, console.Style{})
 		}, under6, 2},
 		"status, polling, halted": {func(b *strings.Builder) error {
 			st := polling.Status{State: state, Halted: []*relay.HaltedRow{halted}, Backlog: &relay.Backlog{}}
-			return writePolling(b, st, "here", nil)
+			return statusview.WritePolling(b, st, "here", nil, console.Style{})
 		}, under6, 1},
 		"status, open transaction": {func(b *strings.Builder) error {
 			open := []slotmonitor.Transaction{{PID: 1, Next: next, Commands: []string{"SELECT 1;"}}}

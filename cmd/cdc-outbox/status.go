@@ -86,7 +86,7 @@ func (a *app) status(ctx context.Context, c *config.Loaded, o *statusFlags) erro
 	case o.why && o.asJSON:
 		perr = a.printJSON(st.Cause)
 	case o.why:
-		perr = statusview.WriteCause(a.stdout, st.Cause)
+		perr = statusview.WriteCause(a.stdout, st.Cause, a.style())
 	case o.asJSON:
 		perr = a.printJSON(st)
 	default:

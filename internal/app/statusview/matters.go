@@ -95,12 +95,12 @@ func fact(sentence string) string {
 	return core(sentence)
 }
 
-func (all matterList) write(b *strings.Builder, st *service.Status, style console.Style) {
+func (all matterList) write(b *strings.Builder, state relay.StateName, style console.Style) {
 	switch {
 	case len(all) > 0:
 		b.WriteString("waits for\n")
-	case st.State.Name == relay.NotRunning:
-		b.WriteString("what it waits for is known only while it runs and answers at http.listen\n")
+	case state == relay.NotRunning:
+		style.Line(b, "", 0, "what it waits for is known only while it runs and answers at http.listen")
 	default:
 		b.WriteString("waits for nothing\n")
 	}

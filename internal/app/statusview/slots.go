@@ -52,7 +52,7 @@ func WriteSlots(w io.Writer, s service.Slots, style console.Style) error {
 	}
 	writeSlotGaps(&b, s, style)
 	if s.Error != "" {
-		fmt.Fprintf(&b, "\nthe server does not answer, so this is old: %s\n", fault.Printable(s.Error))
+		style.Line(&b, "\n", 0, "the server does not answer, so this is old: "+fault.Printable(s.Error))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -48,14 +48,14 @@ func Write(w io.Writer, st service.Status, source string, style console.Style) e
 	}
 	slot.write(&b, style)
 	connector := block{title: "connector " + source}
-	connector.line("state", "%s", stateText(&st, all))
+	connector.line("state", "%s", stateText(st.State, all, st.Cause.Code == diagnose.Standby))
 	if st.State.Name != relay.NotRunning {
 		connectorLines(connector.line, &st, all)
 	} else if st.LastWord != nil && !all.tell(st.LastWord.Explain()) {
 		connector.line("last run", "%s", st.LastWord.Explain())
 	}
 	connector.write(&b, style)
-	all.write(&b, &st, style)
+	all.write(&b, st.State.Name, style)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -73,7 +73,7 @@ func (k *block) line(label, format string, args ...any) {
 }
 
 func (k *block) write(b *strings.Builder, style console.Style) {
-	b.WriteString(k.title + "\n")
+	style.Line(b, "", 0, k.title)
 	for _, l := range k.lines {
 		prefix := fmt.Sprintf("  %-*s  ", k.wide, l[0])
 		style.Line(b, prefix, utf8.RuneCountInString(prefix), l[1])
@@ -161,17 +161,7 @@ func slotLines(line func(string, string, ...any), s *slotmonitor.Slot, told []se
 }
 
 func connectorLines(line func(string, string, ...any), st *service.Status, all matterList) {
-	ready := "yes"
-	if !st.Ready {
-		ready = "no"
-		switch why := all.without(st.ReadyReason); {
-		case why == "", st.State.Reason != "" && strings.HasSuffix(st.ReadyReason, st.State.Reason):
-			// the state or what it waits for says why
-		default:
-			ready += ": " + why
-		}
-	}
-	line("ready", "%s", ready)
+	line("ready", "%s", readyText(st.Ready, st.ReadyReason, st.State.Reason, all))
 	if broker := st.Promises.Of(sink.PromiseBroker); broker != "" {
 		line("delivery", "%s", broker)
 	}
@@ -191,28 +181,40 @@ func connectorLines(line func(string, string, ...any), st *service.Status, all m
 	line("published", "%d since it started, %d skipped", st.Counts.Published, st.Counts.Skipped)
 }
 
-func stateText(st *service.Status, all matterList) string {
-	text := strings.ReplaceAll(string(st.State.Name), "_", " ")
-	if st.State.Reason != "" && !all.tell(fact(st.State.Reason)) && st.Cause.Code != diagnose.Standby {
-		text += ": " + st.State.Reason
+func readyText(ready bool, why, state string, all matterList) string {
+	if ready {
+		return "yes"
 	}
-	if st.State.Name != relay.NotRunning && !st.State.Since.IsZero() {
-		text += ", since " + human.Time(st.State.Since)
+	rest := all.without(why)
+	if rest == "" || state != "" && strings.HasSuffix(why, state) {
+		return "no" // the state or what it waits for says why
+	}
+	return "no: " + rest
+}
+
+// stateText leaves the reason out if another line says it.
+func stateText(st relay.State, all matterList, said bool) string {
+	text := strings.ReplaceAll(string(st.Name), "_", " ")
+	if st.Reason != "" && !all.tell(fact(st.Reason)) && !said {
+		text += ": " + st.Reason
+	}
+	if st.Name != relay.NotRunning && !st.Since.IsZero() {
+		text += ", since " + human.Time(st.Since)
 	}
 	return text
 }
 
 // WriteCause prints the answer of status --why.
-func WriteCause(w io.Writer, c alert.Cause) error {
+func WriteCause(w io.Writer, c alert.Cause, style console.Style) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", c.Code, fault.Printable(c.Sentence))
+	style.Line(&b, "", 0, c.Code+": "+fault.Printable(c.Sentence))
 	if c.Object != "" {
-		fmt.Fprintf(&b, "object: %s\n", fault.Printable(c.Object))
+		style.Line(&b, "", 0, "object: "+fault.Printable(c.Object))
 	}
 	if c.Since != nil {
 		fmt.Fprintf(&b, "since: %s\n", human.Time(*c.Since))
 	}
-	console.Style{}.Remedy(&b, "next: ", c.Remedy())
+	style.Remedy(&b, "next: ", c.Remedy())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
