@@ -69,7 +69,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "cdc_outbox_producer_throttle_seconds_total",
 			Help: "Time that brokers asked not to send, because a quota was exceeded.",
 		}),
-
 		transactions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cdc_outbox_producer_transactions_total",
 			Help: "Kafka transactions that ended, by result: committed, or aborted and sent again.",
