@@ -197,8 +197,8 @@ bin/broker:
 bench: build ## throughput over the same WAL: bare readers, pg_recvlogical, cdc-outbox, with DEBEZIUM=1 Debezium (DEBEZIUM_ROUNDS=2 for fewer rounds of it); ROWS=1000000 OUT=file for benchstat
 	$(GO) run ./test/bench throughput -rows $(ROWS) $(if $(OUT),-out $(OUT)) $(if $(DEBEZIUM_ROUNDS),-debezium-rounds $(DEBEZIUM_ROUNDS)) $(BENCH_FLAGS)
 
-bench-table: ## put the tables of a run into README.md and docs/performance.md: OUT=file that make bench OUT=file wrote
-	$(GO) run ./test/bench table $(OUT) README.md docs/performance.md
+bench-table: ## put the tables of a run into docs/performance.md: OUT=file that make bench OUT=file wrote; README.md quotes them
+	$(GO) run ./test/bench table $(OUT) docs/performance.md
 
 bench-floor: build ## a small load, a minute: fails where the connector is far slower than bare readers beside it
 	$(GO) run ./test/bench floor
@@ -346,9 +346,9 @@ tidy: ## go mod tidy for every module of the workspace
 tidy-check:
 	.ci/tidy --check
 
-docs: ## generate docs/bugs.md, docs/promises.md, docs/configuration.md, the JSON Schema beside it and the help texts of the keys
+docs: ## generate docs/bugs.md, docs/promises.md, docs/supported.md, docs/configuration.md, the JSON Schema beside it and the help texts of the keys
 	$(GO) generate ./internal/config
-	$(GO) test ./docs -run '^Test(Bugs|Promises)$$' -update
+	$(GO) test ./docs -run '^Test(Bugs|Promises|Supported)$$' -update
 
 fmt: $(GOLANGCI) ## gofumpt in place
 	@for m in $(MODULES); do (cd $$m && $(abspath $(GOLANGCI)) fmt -c $(CURDIR)/.golangci.yml ./...); done
