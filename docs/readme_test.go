@@ -33,7 +33,8 @@ func TestReadme(t *testing.T) {
 	for _, version := range strings.Split(conditions, ", ") {
 		require.Contains(t, quoted, version)
 	}
-	rows := regexp.MustCompile(`(?m)^\| ([a-zD][^|]*?) \| (\S+ k) \| (\S+) \| (\d+) MB \|$`).FindAllStringSubmatch(quoted, -1)
+	rows := regexp.MustCompile(`(?m)^\| ([a-zD][^|]*?) \| (\S+ k) \| (\S+) \| (\d+) MB \|$`).
+		FindAllStringSubmatch(quoted, -1)
 	require.Len(t, rows, 4)
 	memory := map[string]int{}
 	for _, m := range rows {
@@ -72,7 +73,8 @@ func TestSizing(t *testing.T) {
 	relay, record := cells("throughput", "cdc-outbox to Kafka"), strings.TrimSuffix(cells("codecs", "none")[4], " |")
 	client, sender, memory := relay[4], relay[5], strings.TrimSuffix(relay[7], " |")
 	for _, source := range []string{
-		"| connector, CPU per million events | " + client + " s |", "| walsender, CPU per million events | " + sender + " s |",
+		"| connector, CPU per million events | " + client + " s |",
+		"| walsender, CPU per million events | " + sender + " s |",
 		"| connector's peak memory | " + memory + ";", "| bytes of a record on the broker's disk | " + record + " |",
 		"| bytes of WAL per event | 605; 648 ",
 	} {

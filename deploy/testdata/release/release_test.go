@@ -134,6 +134,46 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
+var (
+	anyAction    = regexp.MustCompile(`(?m)^ +- uses: (.*)$`)
+	pinnedAction = regexp.MustCompile(`^[\w-]+/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+)
+
+// TestActionsArePinned: by commit, because a tag can be moved; dependabot.yml moves commit and comment together.
+func TestActionsArePinned(t *testing.T) {
+	seen := 0
+	for _, path := range workflows(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range anyAction.FindAllStringSubmatch(string(text), -1) {
+			if seen++; !pinnedAction.MatchString(m[1]) {
+				t.Errorf("%s uses %s", path, m[1])
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("only %d actions are used", seen)
+	}
+}
+
+// TestReleaseIsAttested: archives and packages by their checksums, and the image by its digest.
+func TestReleaseIsAttested(t *testing.T) {
+	text := string(read(t, ".github/workflows/release.yml"))
+	for _, want := range []string{
+		"subject-checksums: dist/checksums.txt", "subject-digest: ${{ steps.image.outputs.digest }}", "--digestfile digest",
+		"id-token: write", "attestations: write",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the release lacks %q", want)
+		}
+	}
+	if !strings.Contains(string(read(t, ".goreleaser.yaml")), "name_template: checksums.txt") {
+		t.Error("the checksums have another name")
+	}
+}
+
 var ciStep = regexp.MustCompile(`(?m)^ +- run: \.ci/run (\S+)$`)
 
 // TestWorkflowsRunEveryStep: each step of .ci/run is one of the workflow, and no other.
