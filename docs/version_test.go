@@ -12,7 +12,7 @@ import (
 )
 
 // TestVersionIsOneTruth: the version in preparation is the first heading of CHANGELOG.md. Each module, the workspace,
-// the image, the manifests, the chart and README.md name that one.
+// the image, the manifests, the chart and README.md name no other.
 func TestVersionIsOneTruth(t *testing.T) {
 	version := first(t, "CHANGELOG.md", `(?m)^## \[(\d+\.\d+\.\d+)\]`)
 	named := regexp.MustCompile(`cdc-outbox/(?:outbox|inbox|examples|cdc-outbox)[a-z/-]*[@: ]v?(\d+\.\d+\.\d+)`)

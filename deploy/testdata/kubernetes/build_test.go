@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -69,4 +70,16 @@ func read(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// TestPlainNeedsNoOperator: overlays/plain has types of Kubernetes alone, so it can be applied to a cluster without
+// anything else.
+func TestPlainNeedsNoOperator(t *testing.T) {
+	for _, o := range kustomize(t, "overlays/plain") {
+		switch group, _, _ := strings.Cut(o.GetAPIVersion(), "/"); group {
+		case "v1", "apps", "policy", "networking.k8s.io":
+		default:
+			t.Errorf("%s is of %s", o.id(), group)
+		}
+	}
 }
