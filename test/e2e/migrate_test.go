@@ -38,6 +38,7 @@ type move struct {
 	prefix, config, connector string
 	written                   atomic.Int64
 	worker                    *child.Child // Debezium
+	connect                   string       // the worker's REST interface
 }
 
 // TestMigrateFromDebezium does what docs/migrating-from-debezium.md describes: real Debezium relays an outbox; its
@@ -50,7 +51,7 @@ func TestMigrateFromDebezium(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close(context.Background()) }) // after the writers on it, whose cleanup is younger
 
-	debezium := m.debezium()
+	defer m.debezium()()
 	shadow := m.cdc("CDC_OUTBOX_POSTGRES_SLOT="+m.db.Slot+"_shadow",
 		"CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_REPLACEMENT=verify."+m.prefix+"${routedByValue}")
 	pause := m.write(conn)
@@ -70,7 +71,12 @@ func TestMigrateFromDebezium(t *testing.T) {
 	before := m.count(m.topics)
 	m.until("some more", func() bool { return m.count(m.topics) > before+50 })
 	stopped := time.Now()
-	debezium()
+	m.shell(`curl -sS --fail -X PUT "$CONNECT/connectors/outbox/stop"`)
+	m.until("Debezium has left the slot", func() (free bool) {
+		require.NoError(t, connect(t, m.db.DSN).QueryRow(t.Context(),
+			"SELECT NOT active FROM pg_replication_slots WHERE slot_name = $1", m.db.Slot).Scan(&free))
+		return free
+	})
 	left := m.walEnd()
 	own := m.cdc()
 	before = m.count(m.topics)
@@ -87,7 +93,9 @@ func TestMigrateFromDebezium(t *testing.T) {
 	exit, err = own.Stop(patience)
 	require.NoError(t, err)
 	require.Zero(t, exit)
-	defer m.debezium("offset.mismatch.strategy=trust_slot")()
+	for _, command := range m.wayBack() {
+		m.shell(command)
+	}
 	before = m.count(m.topics)
 	m.until("Debezium goes on", func() bool {
 		require.True(m, m.worker.Running(), "Debezium ended")
@@ -98,10 +106,35 @@ func TestMigrateFromDebezium(t *testing.T) {
 	t.Logf("back to Debezium: %d events written, %d records repeated", m.written.Load(), again-repeats)
 }
 
+// wayBack are the commands for Connect in the page's section "Roll back".
+func (m *move) wayBack() (commands []string) {
+	page, err := os.ReadFile("../../docs/migrating-from-debezium.md")
+	require.NoError(m, err)
+	_, section, found := strings.Cut(string(page), "\n## Roll back\n")
+	require.True(m, found)
+	block := strings.Split(section, "```")[1]
+	for _, line := range strings.Split(block, "\n") {
+		if strings.HasPrefix(line, "curl ") {
+			commands = append(commands, line)
+		}
+	}
+	require.Len(m, commands, 3)
+	return commands
+}
+
+// shell runs a command of the page.
+func (m *move) shell(command string) {
+	cmd := exec.CommandContext(m.Context(), "sh", "-c", command)
+	cmd.Env = append(os.Environ(), "CONNECT="+m.connect)
+	out, err := cmd.CombinedOutput()
+	require.NoError(m, err, "%s: %s", command, out)
+	m.Logf("%s: %s", command, out)
+}
+
 func newMove(t *testing.T) *move {
-	for _, tool := range []string{"java", "mvn"} {
+	for _, tool := range []string{"java", "mvn", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip("needs Java and Maven")
+			t.Skip("needs Java, Maven and curl")
 		}
 	}
 	c, _ := sharedKafka(t)
@@ -180,21 +213,17 @@ func (m *move) cdc(environ ...string) *process.Process {
 	return p
 }
 
-// debezium starts a standalone Connect worker, with more settings of the connector where given; the function ends it
-// gracefully.
-func (m *move) debezium(more ...string) (stop func()) {
-	// A port of its own for each start: another process may have taken the last one.
+// debezium starts a standalone Connect worker; the function ends it gracefully.
+func (m *move) debezium() (stop func()) {
 	rest, err := port.Free()
 	require.NoError(m, err)
 	common, err := os.ReadFile(filepath.Join(m.dir, "worker.properties"))
 	require.NoError(m, err)
-	worker := m.file("worker-now.properties", string(common), fmt.Sprintf("listeners=http://127.0.0.1:%d", rest))
-	connector, err := os.ReadFile(m.connector)
-	require.NoError(m, err)
-	now := m.file("connector-now.properties", append([]string{string(connector)}, more...)...)
+	m.connect = fmt.Sprintf("http://127.0.0.1:%d", rest)
+	worker := m.file("worker-now.properties", string(common), "listeners="+m.connect)
 	cmd := exec.Command("java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS", "-cp", filepath.Join(m.jars, "*"),
-		"org.apache.kafka.connect.cli.ConnectStandalone", worker, now)
+		"org.apache.kafka.connect.cli.ConnectStandalone", worker, m.connector)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	java, err := child.Start(cmd, syscall.SIGKILL)
