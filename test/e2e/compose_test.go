@@ -45,8 +45,8 @@ type composedService struct {
 }
 
 // TestComposeServices runs what docker-compose.yml says of Postgres, Kafka, setup, topics and the connector with the
-// same programs: the server with its flags, Kafka of the image's version with the properties that the image makes of
-// the environment, each health check, each command. Then an event arrives.
+// same programs: the server with its flags, Kafka of the image's version with the properties that the image derives
+// from the environment, each health check, each command. Then an event arrives.
 func TestComposeServices(t *testing.T) {
 	t.Parallel()
 	c := &composed{T: t}
