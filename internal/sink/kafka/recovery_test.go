@@ -191,7 +191,7 @@ func TestAnAnswerGoesOn(t *testing.T) {
 	require.Len(t, other.conn.send, 1)
 	require.True(t, b.throttled)
 	require.WithinRange(t, b.throttledUntil, before.Add(50*time.Millisecond), after.Add(50*time.Millisecond))
-	require.InDelta(t, 1, testutil.CollectAndCount(p.metrics.retries), 0, "of one code")
+	require.InDelta(t, 1, retried(p, wire.UnknownTopic), 0, "of one code")
 	require.NoError(t, *cut)
 
 	r.generation = p.generation + 1
@@ -255,7 +255,14 @@ func TestCountsRetries(t *testing.T) {
 	p := still(t)
 	part := p.partitions(1)[0]
 	p.resolve(func() *batch { keyed(part, "a"); return part.take(p.id) }(), wire.VerdictOf(0))
-	require.Zero(t, testutil.CollectAndCount(p.metrics.retries))
+	known := testutil.CollectAndCount(p.metrics.retries)
+	require.Zero(t, retried(p, wire.UnknownTopic))
 	p.resolve(func() *batch { keyed(part, "a"); return part.take(p.id) }(), wire.VerdictOf(wire.UnknownTopic))
-	require.Equal(t, 1, testutil.CollectAndCount(p.metrics.retries))
+	require.InDelta(t, 1, retried(p, wire.UnknownTopic), 0)
+	require.Equal(t, known, testutil.CollectAndCount(p.metrics.retries), "no series begins with its first retry")
+}
+
+// retried is how many batches were sent again for the code.
+func retried(p *Producer, code int16) float64 {
+	return testutil.ToFloat64(p.metrics.retries.WithLabelValues(wire.VerdictOf(code).Name))
 }
