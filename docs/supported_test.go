@@ -18,7 +18,7 @@ const supportedHead = "# Supported versions\n\n" +
 	"A version is supported at least until its own project ends it. After that it stays as long as the tests run it. " +
 	"When one\nis dropped, the minor version of cdc-outbox rises, and the changelog has a line about it.\n"
 
-// ends are the dates of https://www.postgresql.org/support/versioning/, read in November 2026.
+// ends are the dates of https://www.postgresql.org/support/versioning/.
 var ends = map[string]string{
 	"14": "2026-11-12", "15": "2027-11-11", "16": "2028-11-09", "17": "2029-11-08", "18": "2030-11-14",
 }
