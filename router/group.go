@@ -1,6 +1,6 @@
 package router
 
-// Group gathers reasons that call for the same policy. The groups are six keys below router.bad_rows; the reasons are
+// Group gathers reasons that call for the same policy. The groups are the keys below router.bad_rows; the reasons are
 // many, and new reasons may be added.
 type Group string
 
@@ -11,6 +11,8 @@ const (
 	GroupTooLarge      Group = "too_large"      // larger than the topic takes: the fix is in Kafka, not in the row
 	GroupUnconvertible Group = "unconvertible"  // a value is not of the form its column must have
 	GroupUnknownSchema Group = "unknown_schema" // the schema registry does not know it: the fix is there
+	// the payload is not a document of its schema: the fix is in the application, or in the schema
+	GroupPayloadDoesNotFit Group = "payload_does_not_fit"
 )
 
 // groups holds every reason; a test compares it with Reasons.
@@ -35,6 +37,8 @@ var groups = map[Reason]Group{
 	BadMessage:       GroupUnconvertible,
 	NotTransactional: GroupUnconvertible,
 	UnknownSchema:    GroupUnknownSchema,
+
+	PayloadDoesNotFit: GroupPayloadDoesNotFit,
 }
 
 // Group is the reason's group.
@@ -44,5 +48,6 @@ func (r Reason) Group() Group { return groups[r] }
 func Groups() []Group {
 	return []Group{
 		GroupUnroutable, GroupNullKey, GroupMissingColumn, GroupTooLarge, GroupUnconvertible, GroupUnknownSchema,
+		GroupPayloadDoesNotFit,
 	}
 }

@@ -12,11 +12,12 @@ type Header struct {
 // valid until the next call to Route, so a caller that keeps a Record must Clone it.
 type Record struct {
 	Topic       string
-	TopicNumber uint32 // the Router's for Topic, from 1, so that a producer finds the topic again; 0: none
-	SchemaID    int32  // in the frame of a schema registry, which Value begins with; 0: no frame
-	Partition   int32  // -1: chosen by the key (murmur2, as the Java client does)
-	Key         []byte // nil: no key
-	Value       []byte // nil: a tombstone
+	TopicNumber uint32  // the Router's for Topic, from 1, so that a producer finds the topic again; 0: none
+	SchemaID    int32   // in the frame of a schema registry, which Value begins with; 0: no frame
+	Encoder     Encoder // that made the rest of Value; nil: none did
+	Partition   int32   // -1: chosen by the key (murmur2, as the Java client does)
+	Key         []byte  // nil: no key
+	Value       []byte  // nil: a tombstone
 	Headers     []Header
 	Timestamp   int64 // milliseconds since the Unix epoch
 

@@ -34,6 +34,8 @@ const (
 	NotTransactional Reason = "not_transactional" // a logical message that belongs to no transaction
 	BadValue         Reason = "bad_value"         // a value that cannot be converted as the configuration asks
 	UnknownSchema    Reason = "unknown_schema"    // the schema registry has no such subject, or no such version of it
+	// the payload is not a document of its schema
+	PayloadDoesNotFit Reason = "payload_does_not_fit"
 )
 
 // Reasons lists them all, for metrics that have to exist before the first row fails.
@@ -41,7 +43,7 @@ func Reasons() []Reason {
 	return []Reason{
 		MissingColumn, MalformedRow, UnchangedValue, BinaryValue, NullID, NullKey, Unroutable, IllegalTopic, BadBytea,
 		BadTimestamp, BadHeaders, ReservedHeader, HeadersTooLarge, TooLarge, NoPartition, InvalidRecord, BadValue,
-		BadMessage, NotTransactional, UnknownSchema,
+		BadMessage, NotTransactional, UnknownSchema, PayloadDoesNotFit,
 	}
 }
 

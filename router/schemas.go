@@ -29,10 +29,27 @@ const (
 	SchemaNoVersion                     // the subject has no such version
 )
 
-// Schemas has the ids of schemas. It is safe for concurrent use, waits for nothing, and keeps no argument.
+// Schema is a version of a subject.
+type Schema struct {
+	ID      int32
+	Encoder Encoder // of the payloads with this id; nil: the application has encoded them
+}
+
+// Encoder gives payloads the form that their schema describes. It is safe for concurrent use, and keeps no argument.
+type Encoder interface {
+	// Append appends the encoded form of a JSON document. Of Protobuf, message is the list of indexes in the frame that
+	// names the message; other formats have none. The error begins with the path of the member that does not fit, and
+	// holds no value of the document. Nothing is appended then.
+	Append(dst, message, document []byte) ([]byte, error)
+
+	// JSON returns the document of encoded bytes, for people. Of Protobuf, the list of indexes is in front of them.
+	JSON(encoded []byte) ([]byte, error)
+}
+
+// Schemas has the schemas of a registry. It is safe for concurrent use, waits for nothing, and keeps no argument.
 type Schemas interface {
-	// ID returns the id of a version of a subject, which only SchemaKnown has.
-	ID(subject []byte, version SchemaVersion) (id int32, answer SchemaAnswer)
+	// Schema returns a version of a subject, which only SchemaKnown has.
+	Schema(subject []byte, version SchemaVersion) (Schema, SchemaAnswer)
 }
 
 // UnresolvedSchema is the error of Route for a row whose schema is not known yet. The row is not a bad one: ask the

@@ -19,8 +19,8 @@ type event struct {
 	payload   []byte // nil: a tombstone, in every format
 	timestamp int64
 	headers   []router.Header
-	trace     []byte // trace id, if the envelope names one
-	schemaID  int32  // in the frame
+	trace     []byte        // trace id, if the envelope names one
+	schema    router.Schema // in the frame
 }
 
 // setFormat checks the settings of the format in force.
@@ -53,8 +53,8 @@ func (r *Router) form(l *rowPlan, row pgoutput.Tuple, topic string, e *event) ([
 		}
 	}
 	if r.cfg.Registry.framed() && e.payload != nil {
-		value, id, err := r.frame(l, row, topic, e.payload)
-		e.schemaID = id
+		value, schema, err := r.frame(l, row, topic, e.payload)
+		e.schema = schema
 		return value, err
 	}
 	return e.payload, nil

@@ -13,8 +13,8 @@ import (
 )
 
 // Registry frames the payload as Confluent's serializers do: a zero byte, the schema's id in four bytes, big endian,
-// for Protobuf the indexes of the message in its schema, then the payload, which the application has encoded. The id is
-// in a column, or Schemas has it by the subject and the version.
+// for Protobuf the indexes of the message in its schema, then the payload. The id is in a column, and the application
+// has encoded the payload, or Schemas has the id by the subject and the version, and perhaps an encoder.
 type Registry struct {
 	SchemaIDColumn string // of the id itself
 	Subject        string // template, in place of SchemaIDColumn. Both empty: no frame
@@ -128,20 +128,36 @@ func appendIndexes(dst []byte, text string) ([]byte, error) {
 var errIndexes = errors.New("it is not the indexes of a message")
 
 // frame puts the frame in front of the payload.
-func (r *Router) frame(l *rowPlan, row pgoutput.Tuple, topic string, payload []byte) ([]byte, int32, error) {
-	id, err := r.schemaID(l, row, topic)
+func (r *Router) frame(l *rowPlan, row pgoutput.Tuple, topic string, payload []byte) ([]byte, router.Schema, error) {
+	schema, err := r.schema(l, row, topic)
 	if err != nil {
-		return nil, 0, err
+		return nil, router.Schema{}, err
 	}
 	start := len(r.buf)
-	r.buf = binary.BigEndian.AppendUint32(append(r.buf, 0), uint32(id))
+	r.buf = binary.BigEndian.AppendUint32(append(r.buf, 0), uint32(schema.ID))
+	message := len(r.buf)
 	if r.frames.indexes != nil {
 		if rerr := r.appendMessage(l, row); rerr != nil {
-			return nil, 0, rerr
+			return nil, router.Schema{}, rerr
 		}
 	}
-	r.buf = append(r.buf, payload...)
-	return r.buf[start:len(r.buf):len(r.buf)], id, nil
+	if schema.Encoder == nil {
+		r.buf = append(r.buf, payload...)
+	} else {
+		buf, err := schema.Encoder.Append(r.buf, r.buf[message:], payload)
+		if err != nil {
+			return nil, router.Schema{}, l.misfit(row, schema.ID, err)
+		}
+		r.buf = buf
+	}
+	return r.buf[start:len(r.buf):len(r.buf)], schema, nil
+}
+
+// misfit refuses a payload that is not a document of its schema. The encoder's error has no value of it.
+func (l *rowPlan) misfit(row pgoutput.Tuple, id int32, err error) *router.RowError {
+	return l.Refuse(row, router.PayloadDoesNotFit, l.payload.Name, fmt.Sprintf("the payload does not fit the schema "+
+		"with the id %d: %s", id, err), "Correct what the application writes there, or register a version of the "+
+		"schema that it fits.")
 }
 
 // appendMessage names the message within its schema.
@@ -163,56 +179,56 @@ func (r *Router) appendMessage(l *rowPlan, row pgoutput.Tuple) *router.RowError 
 	return nil
 }
 
-// schemaID is the id of the payload's schema. The error is a *RowError or a *router.UnresolvedSchema.
-func (r *Router) schemaID(l *rowPlan, row pgoutput.Tuple, topic string) (int32, error) {
+// schema is the payload's schema. The error is a *RowError or a *router.UnresolvedSchema.
+func (r *Router) schema(l *rowPlan, row pgoutput.Tuple, topic string) (router.Schema, error) {
 	if len(r.frames.subject) > 0 {
 		return r.lookup(l, row, topic)
 	}
 	text, err := l.Text(row, l.schemaID)
 	if err != nil {
-		return 0, err
+		return router.Schema{}, err
 	}
 	id, perr := strconv.ParseUint(string(text), 10, 31)
 	if perr != nil {
-		return 0, l.Refuse(row, router.BadValue, l.schemaID.Name, "the value is not the id of a schema",
+		return router.Schema{}, l.Refuse(row, router.BadValue, l.schemaID.Name, "the value is not the id of a schema",
 			"Correct what the application writes there.")
 	}
-	return int32(id), nil
+	return router.Schema{ID: int32(id)}, nil
 }
 
-func (r *Router) lookup(l *rowPlan, row pgoutput.Tuple, topic string) (int32, error) {
+func (r *Router) lookup(l *rowPlan, row pgoutput.Tuple, topic string) (router.Schema, error) {
 	f := &r.frames
 	version, rerr := l.schemaVersion(row)
 	if rerr != nil {
-		return 0, rerr
+		return router.Schema{}, rerr
 	}
 	subject, rerr := l.expand(f.buf[:0], f.subject, l.subject, row, topic)
 	if rerr != nil {
-		return 0, rerr
+		return router.Schema{}, rerr
 	}
 	if f.buf = subject; len(subject) > maxSubject || string(subject) == "." || string(subject) == ".." {
 		f.buf = nil
-		return 0, l.Refuse(row, router.BadValue, "", fmt.Sprintf("the subject of its schema is longer than %d bytes, "+
-			"or consists of dots", maxSubject), "Correct router.registry.subject, or what the application writes into "+
+		return router.Schema{}, l.Refuse(row, router.BadValue, "", fmt.Sprintf("the subject of its schema is "+
+			"longer than %d bytes, or consists of dots", maxSubject), "Correct router.registry.subject, or what the application writes into "+
 			"its columns.")
 	}
 	if f.schemas == nil {
-		return 0, &router.UnresolvedSchema{Subject: string(subject), Version: version}
+		return router.Schema{}, &router.UnresolvedSchema{Subject: string(subject), Version: version}
 	}
-	id, answer := f.schemas.ID(subject, version)
+	schema, answer := f.schemas.Schema(subject, version)
 	detail := ""
 	switch answer {
 	case router.SchemaKnown:
-		return id, nil
+		return schema, nil
 	case router.SchemaNoSubject:
 		detail = fmt.Sprintf("the schema registry has no subject %q", subject)
 	case router.SchemaNoVersion:
 		detail = fmt.Sprintf("the schema registry has no version %s of subject %q", version, subject)
 	default:
-		return 0, &router.UnresolvedSchema{Subject: string(subject), Version: version}
+		return router.Schema{}, &router.UnresolvedSchema{Subject: string(subject), Version: version}
 	}
-	return 0, l.Refuse(row, router.UnknownSchema, r.cfg.Registry.VersionColumn, detail, "Register the schema: "+
-		"publishing continues automatically then. Or correct router.registry.subject.")
+	return router.Schema{}, l.Refuse(row, router.UnknownSchema, r.cfg.Registry.VersionColumn, detail,
+		"Register the schema: publishing continues automatically then. Or correct router.registry.subject.")
 }
 
 func (l *rowPlan) withoutSubject(row pgoutput.Tuple, f layout.Field) *router.RowError {

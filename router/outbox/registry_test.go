@@ -12,22 +12,22 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/rowtest"
 )
 
-// book has the ids of a few schemas, and no registry.
+// book has a few schemas, and no registry.
 type book map[router.UnresolvedSchema]struct {
-	id     int32
+	router.Schema
 	answer router.SchemaAnswer
 }
 
-func (b book) ID(subject []byte, version router.SchemaVersion) (int32, router.SchemaAnswer) {
+func (b book) Schema(subject []byte, version router.SchemaVersion) (router.Schema, router.SchemaAnswer) {
 	found := b[router.UnresolvedSchema{Subject: string(subject), Version: version}]
-	return found.id, found.answer
+	return found.Schema, found.answer
 }
 
 func (b book) knows(subject string, version router.SchemaVersion, id int32, answer router.SchemaAnswer) book {
 	b[router.UnresolvedSchema{Subject: subject, Version: version}] = struct {
-		id     int32
+		router.Schema
 		answer router.SchemaAnswer
-	}{id, answer}
+	}{router.Schema{ID: id}, answer}
 	return b
 }
 

@@ -145,18 +145,18 @@ func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic s
 		return err
 	}
 	var trace []byte
-	var schemaID int32
+	var schema router.Schema
 	if r.cfg.Format != FormatPayload || r.cfg.Registry.framed() {
 		e := event{id: id, kind: eventType, payload: value, timestamp: timestamp, headers: list}
 		var ferr error
 		if value, ferr = r.form(l, row, topic.name, &e); ferr != nil {
 			return ferr
 		}
-		list, trace, schemaID = e.headers, e.trace, e.schemaID
+		list, trace, schema = e.headers, e.trace, e.schema
 	}
 	r.record = router.Record{
 		Topic: topic.name, TopicNumber: topic.number, Partition: -1, Key: key, Value: value, Headers: list,
-		Timestamp: timestamp, TraceID: trace, SchemaID: schemaID,
+		Timestamp: timestamp, TraceID: trace, SchemaID: schema.ID, Encoder: schema.Encoder,
 	}
 	return nil
 }

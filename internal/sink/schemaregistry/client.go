@@ -1,6 +1,7 @@
 package schemaregistry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,17 +40,37 @@ type answer struct {
 	State router.SchemaAnswer
 }
 
+// reply is an answer with the schema itself.
+type reply struct {
+	answer
+	content content
+}
+
+// content is a schema itself, as the registry's API has it.
+type content struct {
+	Type       string      `json:"schemaType"` // AVRO, JSON or PROTOBUF
+	Text       string      `json:"schema"`
+	References []reference `json:"references"`
+}
+
+// reference is a version that a schema refers to by a name.
+type reference struct {
+	Name    string               `json:"name"`
+	Subject string               `json:"subject"`
+	Version router.SchemaVersion `json:"version"`
+}
+
 // lookup asks once. The error is an *Error.
-func (c *Client) lookup(ctx context.Context, need router.UnresolvedSchema) (answer, error) {
+func (c *Client) lookup(ctx context.Context, need router.UnresolvedSchema) (reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.URL, "/")+"/subjects/"+
 		url.PathEscape(need.Subject)+"/versions/"+need.Version.String(), http.NoBody)
 	if err != nil {
-		return answer{}, c.failed(false, errors.New("its address is not one"), correctURL)
+		return reply{}, c.failed(false, errors.New("its address is not one"), correctURL)
 	}
 	req.Header.Set("Accept", accept)
 	if c.Authorize != nil {
 		if err := c.Authorize(ctx, req); err != nil {
-			return answer{}, c.unauthorized(err)
+			return reply{}, c.unauthorized(err)
 		}
 	}
 	client := http.Client{}
@@ -60,7 +81,7 @@ func (c *Client) lookup(ctx context.Context, need router.UnresolvedSchema) (answ
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(req)
 	if err != nil {
-		return answer{}, c.unreachable(ctx, err)
+		return reply{}, c.unreachable(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
@@ -70,33 +91,35 @@ func (c *Client) lookup(ctx context.Context, need router.UnresolvedSchema) (answ
 }
 
 // read takes the id out of an answer.
-func (c *Client) read(ctx context.Context, resp *http.Response, need router.UnresolvedSchema) (answer, error) {
+func (c *Client) read(ctx context.Context, resp *http.Response, need router.UnresolvedSchema) (reply, error) {
 	var got struct {
 		ID      *int64 `json:"id"`
 		Version *int64 `json:"version"`
+		content
 	}
 	body := &io.LimitedReader{R: resp.Body, N: maxAnswer}
 	err := json.NewDecoder(body).Decode(&got)
 	switch {
 	case body.N <= 0:
-		return answer{}, c.failed(false, fmt.Errorf("its answer is longer than %d bytes", maxAnswer), correctURL)
+		return reply{}, c.failed(false, fmt.Errorf("its answer is longer than %d bytes", maxAnswer), correctURL)
 	case err != nil && (ctx.Err() != nil || fault.Connection(err) != ""):
-		return answer{}, c.unreachable(ctx, err)
+		return reply{}, c.unreachable(ctx, err)
 	case err != nil || got.ID == nil || got.Version == nil:
-		return answer{}, c.failed(false, errors.New("its answer is not a version of a subject"), correctURL)
+		return reply{}, c.failed(false, errors.New("its answer is not a version of a subject"), correctURL)
 	case *got.ID < 0 || *got.ID > 1<<31-1:
-		return answer{}, c.failed(false, fmt.Errorf("its answer has the id %d, which no frame can hold", *got.ID),
+		return reply{}, c.failed(false, fmt.Errorf("its answer has the id %d, which no frame can hold", *got.ID),
 			correctURL)
 	case need.Version != router.LatestSchema && *got.Version != int64(need.Version):
-		return answer{}, c.failed(false, fmt.Errorf("asked for version %s of subject %q, it answers with version %d",
+		return reply{}, c.failed(false, fmt.Errorf("asked for version %s of subject %q, it answers with version %d",
 			need.Version, need.Subject, *got.Version), correctURL)
 	}
-	return answer{ID: int32(*got.ID), State: router.SchemaKnown}, nil
+	got.Type = cmp.Or(got.Type, "AVRO")
+	return reply{answer{ID: int32(*got.ID), State: router.SchemaKnown}, got.content}, nil
 }
 
 // refused judges an answer by its status and by the registry's code. The text of the answer is not taken over: it may
 // repeat anything.
-func (c *Client) refused(resp *http.Response) (answer, error) {
+func (c *Client) refused(resp *http.Response) (reply, error) {
 	var got struct {
 		Code int `json:"error_code"`
 	}
@@ -107,9 +130,9 @@ func (c *Client) refused(resp *http.Response) (answer, error) {
 	status := resp.StatusCode
 	switch {
 	case status == http.StatusNotFound && got.Code == codeNoSubject:
-		return answer{State: router.SchemaNoSubject}, nil
+		return reply{answer: answer{State: router.SchemaNoSubject}}, nil
 	case status == http.StatusNotFound && got.Code == codeNoVersion:
-		return answer{State: router.SchemaNoVersion}, nil
+		return reply{answer: answer{State: router.SchemaNoVersion}}, nil
 	}
 	text := strings.TrimSpace(fmt.Sprintf("it answers %d %s", status, http.StatusText(status)))
 	if got.Code != 0 && got.Code != status {
@@ -118,19 +141,19 @@ func (c *Client) refused(resp *http.Response) (answer, error) {
 	cause := errors.New(text)
 	switch {
 	case status == http.StatusUnauthorized:
-		return answer{}, c.failed(false, cause, "Correct router.registry.username and router.registry.password. "+
+		return reply{}, c.failed(false, cause, "Correct router.registry.username and router.registry.password. "+
 			"A secret in a file is read again for each request.")
 	case status == http.StatusForbidden:
-		return answer{}, c.failed(false, cause, "Give the user of router.registry the right to read this subject.")
+		return reply{}, c.failed(false, cause, "Give the user of router.registry the right to read this subject.")
 	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
-		return answer{}, c.failed(true, cause, lookAtRegistry)
+		return reply{}, c.failed(true, cause, lookAtRegistry)
 	case status >= 300 && status < 400:
-		return answer{}, c.failed(false, cause, "Name the address that it redirects to in router.registry.url; "+
+		return reply{}, c.failed(false, cause, "Name the address that it redirects to in router.registry.url; "+
 			"redirects are not followed, because a login goes to no other host.")
 	case status == http.StatusNotFound:
-		return answer{}, c.failed(false, cause, correctURL)
+		return reply{}, c.failed(false, cause, correctURL)
 	}
-	return answer{}, c.failed(false, cause, "Compare router.registry with what the registry expects.")
+	return reply{}, c.failed(false, cause, "Compare router.registry with what the registry expects.")
 }
 
 const (
@@ -167,8 +190,9 @@ func (c *Client) failed(passes bool, err error, next string) *Error {
 	return &Error{Passes: passes, Object: "schema registry " + c.URL, Err: err, Next: next}
 }
 
-// Error is why a registry gave no answer about a schema.
+// Error is why a registry gave no answer about a schema, or one that cannot be used.
 type Error struct {
+	Schema bool   // the registry has answered: the cause is this schema
 	Passes bool   // it often ends without an operator
 	Object string // the registry
 	Err    error

@@ -47,7 +47,7 @@ func TestRequest(t *testing.T) {
 	need := router.UnresolvedSchema{Subject: ":.eu:a/b c-value", Version: router.LatestSchema}
 	got, err := c.lookup(t.Context(), need)
 	require.NoError(t, err)
-	require.Equal(t, answer{ID: 7, State: router.SchemaKnown}, got)
+	require.Equal(t, answer{ID: 7, State: router.SchemaKnown}, got.answer)
 	require.Equal(t, "/subjects/:.eu:a%2Fb%20c-value/versions/latest", seen.URL.EscapedPath())
 	require.Equal(t, http.MethodGet, seen.Method)
 	user, password, _ := seen.BasicAuth()
@@ -120,7 +120,7 @@ func TestAnswers(t *testing.T) {
 			got, err := answering(t, c.status, c.kind, c.body).lookup(t.Context(), orders)
 			if c.err == "" {
 				require.NoError(t, err)
-				require.Equal(t, answer{State: c.state}, got)
+				require.Equal(t, answer{State: c.state}, got.answer)
 				return
 			}
 			var e *Error

@@ -11,13 +11,14 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/router/encoding"
 )
 
-// maxFile bounds what is read of a file: maxKnown subjects of the longest kind, escaped.
-const maxFile = 64 << 20
+// maxFile bounds what is read of a file: maxKnown subjects of the longest kind and maxKnownTexts, escaped.
+const maxFile = 128 << 20
 
-// File keeps ids in a file, which is replaced as a whole. It implements Store. Processes may share it: what one of them
-// overwrites is asked for again.
+// File keeps schemas in a file, which is replaced as a whole. It implements Store. Processes may share it: what one of
+// them overwrites is asked for again.
 type File struct {
 	Path string
 	URL  string // of the registry; ids of another one are not taken
@@ -33,6 +34,7 @@ type keptSchema struct {
 	Subject string               `json:"subject"`
 	Version router.SchemaVersion `json:"version"` // -1: the latest
 	ID      int32                `json:"id"`
+	Source  *encoding.Source     `json:"source,omitempty"` // of encoded payloads
 }
 
 // Load implements Store. A file that is not there, or is another registry's, has no ids; one that cannot be understood
@@ -53,9 +55,11 @@ func (f File) Load(context.Context) ([]Known, error) {
 	var all []Known
 	for _, s := range k.Schemas {
 		if s.ID >= 0 && (s.Version > 0 || s.Version == router.LatestSchema) {
-			all = append(all, Known{
-				UnresolvedSchema: router.UnresolvedSchema{Subject: s.Subject, Version: s.Version}, ID: s.ID,
-			})
+			k := Known{UnresolvedSchema: router.UnresolvedSchema{Subject: s.Subject, Version: s.Version}, ID: s.ID}
+			if s.Source != nil {
+				k.Source = *s.Source
+			}
+			all = append(all, k)
 		}
 	}
 	return all, nil
@@ -65,7 +69,11 @@ func (f File) Load(context.Context) ([]Known, error) {
 func (f File) Save(_ context.Context, all []Known) error {
 	k := keptFile{URL: f.URL, Schemas: []keptSchema{}}
 	for _, one := range all {
-		k.Schemas = append(k.Schemas, keptSchema{one.Subject, one.Version, one.ID})
+		kept := keptSchema{Subject: one.Subject, Version: one.Version, ID: one.ID}
+		if one.Source.Type != "" {
+			kept.Source = &one.Source
+		}
+		k.Schemas = append(k.Schemas, kept)
 	}
 	text, err := json.Marshal(k)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestFile(t *testing.T) {
 		return all
 	}
 	require.Empty(t, load(f), "there is no file")
-	want := []Known{{latest, 8}, {orders, 7}}
+	want := []Known{{UnresolvedSchema: latest, ID: 8}, {UnresolvedSchema: orders, ID: 7}}
 	require.NoError(t, f.Save(t.Context(), want[:1]))
 	require.NoError(t, f.Save(t.Context(), want))
 	require.Equal(t, want, load(f))

@@ -8,12 +8,14 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/base/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/router/encoding"
 )
 
 // Known is a schema with its id.
 type Known struct {
 	router.UnresolvedSchema
-	ID int32
+	ID     int32
+	Source encoding.Source // empty unless payloads are encoded
 }
 
 // Store keeps ids across restarts, of one registry.
@@ -71,10 +73,21 @@ func (g *Registry) load(ctx context.Context) {
 	defer g.mu.Unlock()
 	for _, k := range all[:min(len(all), maxKnown)] {
 		if f := g.known[k.UnresolvedSchema]; f.State != router.SchemaKnown {
-			g.put(k.UnresolvedSchema, fact{answer: answer{ID: k.ID, State: router.SchemaKnown}})
+			g.putKept(k)
 		}
 	}
 	close(g.loaded)
+}
+
+// putKept takes over a schema that was kept, unless its encoder cannot be made of what was kept. g.mu is held.
+func (g *Registry) putKept(k Known) {
+	f := fact{answer: answer{ID: k.ID, State: router.SchemaKnown}}
+	if g.cfg.Encode != "" {
+		if f.compiled = g.recompile(k); f.compiled == nil {
+			return
+		}
+	}
+	g.put(k.UnresolvedSchema, f)
 }
 
 func (g *Registry) save(ctx context.Context) bool {
@@ -98,7 +111,11 @@ func (g *Registry) Known() []Known {
 	var all []Known
 	for need, f := range g.known {
 		if f.State == router.SchemaKnown {
-			all = append(all, Known{UnresolvedSchema: need, ID: f.ID})
+			k := Known{UnresolvedSchema: need, ID: f.ID}
+			if f.compiled != nil {
+				k.Source = f.compiled.source
+			}
+			all = append(all, k)
 		}
 	}
 	slices.SortFunc(all, func(a, b Known) int {

@@ -26,13 +26,16 @@ const (
 	absentFor = 3 * time.Second
 	// maxKnown bounds the schemas in memory: rows may name any number.
 	maxKnown = 10_000
+	// maxKnownTexts bounds the texts of the schemas in memory, in bytes.
+	maxKnownTexts = 32 << 20
 )
 
 // Config configures a Registry.
 type Config struct {
 	Client  Client
 	Refresh time.Duration // between two questions for the latest version of a subject; default 1 min
-	Store   Store         // keeps ids across restarts; nil: none
+	Store   Store         // keeps schemas across restarts; nil: none
+	Encode  string        // AVRO, JSON, PROTOBUF: the type of schemas that payloads are encoded by; empty: none are
 	Logger  *zap.Logger   // nil: nothing is logged
 }
 
@@ -43,6 +46,7 @@ type Registry struct {
 
 	mu       sync.RWMutex
 	known    map[router.UnresolvedSchema]fact
+	texts    int                                   // bytes of the schemas in known
 	asked    map[router.UnresolvedSchema]*question // that rows wait for
 	err      *Error                                // of the last request; nil: it was answered
 	failed   time.Time                             // when the first of the failed requests failed
@@ -56,7 +60,9 @@ type Registry struct {
 // fact is what is known of a schema.
 type fact struct {
 	answer
-	until time.Time // of an absence: when it is no longer taken as given
+	until    time.Time // of an absence: when it is no longer taken as given
+	compiled *compiled // of the schema with this id; nil: payloads are not encoded
+	refused  string    // why a newer version is not used
 }
 
 // question is a schema that rows wait for.
@@ -64,6 +70,10 @@ type question struct {
 	since, last time.Time     // first and last asked for
 	waiting     int           // callers
 	flying      chan struct{} // closed when the request under way has ended; nil: none is
+
+	err      *Error    // of the schema itself; nil: it is not known whether it can be used
+	failures int       // that led to err
+	nextAt   time.Time // no request before
 }
 
 // New returns a Registry that knows nothing, and asks when it is asked.
@@ -82,15 +92,18 @@ func New(cfg Config) *Registry {
 	return g
 }
 
-// ID implements router.Schemas.
-func (g *Registry) ID(subject []byte, version router.SchemaVersion) (int32, router.SchemaAnswer) {
+// Schema implements router.Schemas.
+func (g *Registry) Schema(subject []byte, version router.SchemaVersion) (router.Schema, router.SchemaAnswer) {
 	g.mu.RLock()
 	f := g.known[router.UnresolvedSchema{Subject: string(subject), Version: version}]
 	g.mu.RUnlock()
 	if !f.until.IsZero() && !time.Now().Before(f.until) {
-		return 0, router.SchemaNotAsked
+		return router.Schema{}, router.SchemaNotAsked
 	}
-	return f.ID, f.State
+	if f.compiled != nil {
+		return router.Schema{ID: f.ID, Encoder: f.compiled.encoder}, f.State
+	}
+	return router.Schema{ID: f.ID}, f.State
 }
 
 // Resolve waits until it is known whether the registry has the schema. Its error is that of ctx: a registry that does
@@ -124,10 +137,14 @@ func (g *Registry) Ask(ctx context.Context, need router.UnresolvedSchema) error 
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	a, err := g.cfg.Client.lookup(limited, need)
+	var c *compiled
+	if err == nil && a.State == router.SchemaKnown && g.cfg.Encode != "" {
+		c, err = g.compile(limited, need, a)
+	}
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	g.note(need, a, err)
+	g.note(need, fact{answer: a.answer, compiled: c}, err)
 	return err
 }
 
@@ -173,8 +190,8 @@ func (g *Registry) begin(need router.UnresolvedSchema) (flying <-chan struct{}, 
 	switch {
 	case q.flying != nil:
 		return q.flying, 0
-	case now.Before(g.nextAt):
-		return nil, g.nextAt.Sub(now)
+	case now.Before(g.nextAt) || now.Before(q.nextAt):
+		return nil, max(g.nextAt.Sub(now), q.nextAt.Sub(now))
 	}
 	over := make(chan struct{})
 	q.flying = over
@@ -189,12 +206,16 @@ func (g *Registry) begin(need router.UnresolvedSchema) (flying <-chan struct{}, 
 }
 
 // note keeps an answer, or a failure.
-func (g *Registry) note(need router.UnresolvedSchema, a answer, err error) {
+func (g *Registry) note(need router.UnresolvedSchema, f fact, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
 	var e *Error
-	if errors.As(err, &e) {
+	q := g.asked[need]
+	if errors.As(err, &e) && !e.Schema {
+		if q != nil {
+			q.err = nil
+		}
 		if g.err == nil {
 			g.failed = now
 		}
@@ -202,35 +223,64 @@ func (g *Registry) note(need router.UnresolvedSchema, a answer, err error) {
 			g.log.Warn("schema registry gives no answer; schemas that are known stay in use, and it is asked again",
 				telemetry.ErrorFields(e.Fault())...)
 		}
-		pause := min(firstPause<<min(g.failures, 10), longestPause)
-		g.err, g.failures, g.nextAt = e, g.failures+1, now.Add(pause/2+rand.N(pause/2+1))
+		g.err, g.failures, g.nextAt = e, g.failures+1, now.Add(pauseAfter(g.failures))
 		return
 	}
 	if g.err != nil {
 		g.log.Info("schema registry answers again", zap.Duration(logkey.Lasted, now.Sub(g.failed)))
 	}
 	g.err, g.failures, g.nextAt = nil, 0, time.Time{}
-	g.keep(need, a, now)
+	if e != nil {
+		g.refuse(need, q, e, now)
+		return
+	}
+	g.keep(need, f, now)
+}
+
+// pauseAfter is the time before the next request, half of it by chance.
+func pauseAfter(failures int) time.Duration {
+	pause := min(firstPause<<min(failures, 10), longestPause)
+	return pause/2 + rand.N(pause/2+1)
+}
+
+// refuse notes a schema that cannot be used. One that was known stays in use. g.mu is held.
+func (g *Registry) refuse(need router.UnresolvedSchema, q *question, e *Error, now time.Time) {
+	said := ""
+	f, known := g.known[need]
+	if known {
+		said, f.refused = f.refused, e.Error()
+		g.known[need] = f
+	}
+	if q != nil {
+		if q.err != nil {
+			said = q.err.Error()
+		}
+		q.err, q.failures, q.nextAt = e, q.failures+1, now.Add(pauseAfter(q.failures))
+	}
+	if said != e.Error() {
+		g.log.Warn("schema cannot be used; rows that need it wait, and a version that is known stays in use",
+			telemetry.ErrorFields(e.Fault())...)
+	}
 }
 
 // keep takes an answer over. A schema that was known stays known: a payload was encoded with it, and the registry's
 // other clients have its id as well. g.mu is held.
-func (g *Registry) keep(need router.UnresolvedSchema, a answer, now time.Time) {
+func (g *Registry) keep(need router.UnresolvedSchema, f fact, now time.Time) {
 	was := g.known[need]
-	f := fact{answer: a}
 	switch {
-	case a.State == router.SchemaKnown && was.answer == a:
+	case f.State == router.SchemaKnown && was.answer == f.answer && was.compiled == f.compiled && was.refused == "":
 		return
-	case a.State == router.SchemaKnown:
+	case f.State == router.SchemaKnown && was.answer == f.answer:
+	case f.State == router.SchemaKnown:
 		g.log.Info("schema has an id", zap.String(logkey.Object, need.Subject+", version "+need.Version.String()),
-			zap.Int32(logkey.SchemaID, a.ID))
+			zap.Int32(logkey.SchemaID, f.ID))
 	case was.State == router.SchemaKnown:
 		return
 	default:
 		f.until = now.Add(absentFor)
 	}
 	g.put(need, f)
-	if a.State == router.SchemaKnown {
+	if f.State == router.SchemaKnown {
 		select {
 		case g.dirty <- struct{}{}:
 		default:
@@ -239,11 +289,26 @@ func (g *Registry) keep(need router.UnresolvedSchema, a answer, now time.Time) {
 }
 
 func (g *Registry) put(need router.UnresolvedSchema, f fact) {
-	if _, has := g.known[need]; !has && len(g.known) >= maxKnown {
-		for any := range g.known {
-			delete(g.known, any)
+	g.texts += f.size() - g.known[need].size()
+	delete(g.known, need)
+	for any, other := range g.known {
+		if len(g.known) < maxKnown && g.texts <= maxKnownTexts {
 			break
 		}
+		g.texts -= other.size()
+		delete(g.known, any)
 	}
 	g.known[need] = f
+}
+
+// size is the length of the schema with all that it refers to, in bytes.
+func (f fact) size() int {
+	if f.compiled == nil {
+		return 0
+	}
+	n := len(f.compiled.source.Text)
+	for _, r := range f.compiled.source.References {
+		n += len(r.Text)
+	}
+	return n
 }

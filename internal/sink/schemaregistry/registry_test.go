@@ -65,7 +65,8 @@ func (s *standIn) registry(store Store) *Registry {
 }
 
 func id(g *Registry, need router.UnresolvedSchema) (int32, router.SchemaAnswer) {
-	return g.ID([]byte(need.Subject), need.Version)
+	s, state := g.Schema([]byte(need.Subject), need.Version)
+	return s.ID, state
 }
 
 var latest = router.UnresolvedSchema{Subject: "orders-value", Version: router.LatestSchema}
@@ -211,7 +212,7 @@ func TestRestart(t *testing.T) {
 		require.NoError(t, g.Resolve(t.Context(), orders))
 		require.NoError(t, g.Resolve(t.Context(), latest))
 		synctest.Wait()
-		require.Equal(t, []Known{{latest, 8}, {orders, 7}}, store.saved())
+		require.Equal(t, []Known{{UnresolvedSchema: latest, ID: 8}, {UnresolvedSchema: orders, ID: 7}}, store.saved())
 		stop()
 
 		s.set(func(s *standIn) { s.away = true })
@@ -233,7 +234,7 @@ func TestRestart(t *testing.T) {
 func TestStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &standIn{ids: map[string]int32{"orders-value/versions/3": 7}}
-		store := &kept{err: errors.New("no table"), all: []Known{{latest, 8}}}
+		store := &kept{err: errors.New("no table"), all: []Known{{UnresolvedSchema: latest, ID: 8}}}
 		g := s.registry(store)
 		ctx, end := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -244,7 +245,7 @@ func TestStoreFails(t *testing.T) {
 		store.err = nil
 		store.mu.Unlock()
 		time.Sleep(2 * time.Minute)
-		require.Equal(t, []Known{{latest, 8}, {orders, 7}}, store.saved())
+		require.Equal(t, []Known{{UnresolvedSchema: latest, ID: 8}, {UnresolvedSchema: orders, ID: 7}}, store.saved())
 		end()
 		require.NoError(t, <-ended)
 	})
@@ -270,7 +271,7 @@ func TestBounded(t *testing.T) {
 	g := (&standIn{}).registry(nil)
 	for i := range maxKnown + 100 {
 		need := router.UnresolvedSchema{Subject: fmt.Sprint(i), Version: 1}
-		g.note(need, answer{ID: 1, State: router.SchemaKnown}, nil)
+		g.note(need, fact{answer: answer{ID: 1, State: router.SchemaKnown}}, nil)
 	}
 	require.Len(t, g.Known(), maxKnown)
 }
