@@ -22,11 +22,12 @@ type schemaRegistry struct {
 	mu    sync.Mutex
 	away  bool
 	ids   map[string]int // by subject and version
+	texts map[string]string
 	asked map[string]int
 }
 
 func newSchemaRegistry(t *testing.T) *schemaRegistry {
-	s := &schemaRegistry{ids: map[string]int{}, asked: map[string]int{}}
+	s := &schemaRegistry{ids: map[string]int{}, asked: map[string]int{}, texts: map[string]string{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -45,7 +46,13 @@ func newSchemaRegistry(t *testing.T) *schemaRegistry {
 			_, _ = fmt.Fprint(w, `{"error_code":40402,"message":"Version not found."}`)
 		default:
 			_, version, _ := strings.Cut(what, "/versions/")
-			_, _ = fmt.Fprintf(w, `{"subject":"x","version":%s,"id":%d,"schema":"\"string\""}`, version, id)
+			if version == "latest" {
+				version = "5"
+			}
+			if s.texts[what] == "" {
+				s.texts[what] = `{"schema":"\"string\"",`
+			}
+			_, _ = fmt.Fprintf(w, `%s"subject":"x","version":%s,"id":%d}`, s.texts[what], version, id)
 		}
 	}))
 	t.Cleanup(s.Close)

@@ -112,7 +112,7 @@ func needsOthers(key string) bool {
 		}
 	}
 	return slices.Contains([]string{
-		"router.registry.username", "router.registry.password",
+		"router.registry.username", "router.registry.password", "router.registry.encode",
 		"router.preset", "postgres.hot_standby", "postgres.primary_dsn", "postgres.wait_for_standbys_count",
 	}, key)
 }

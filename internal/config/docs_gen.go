@@ -198,16 +198,22 @@ var docs = map[string]string{
 	"router.registry.subject": "" +
 		"Subject of a row's schema, with the placeholders of router.topic, and ${topic} for the record's " +
 		"topic.",
+	"router.registry.encode": "" +
+		"Encode payloads by the schema that the id belongs to: the payload column holds JSON, and the record " +
+		"value has the frame and the payload as Avro, as Protobuf, or as JSON that the schema allows. It " +
+		"needs router.registry.url. Off: the application encodes payloads.",
 	"router.registry.version_column": "" +
-		"Column with the version of the subject that the payload was encoded with: a number, or latest. " +
-		"Empty: the latest version, which is right only if every version can be read in place of every other.",
+		"Column with the version of the subject that the payload was encoded with, or is to be encoded with: " +
+		"a number, or latest. Empty: the latest version. Without router.registry.encode that is right only if " +
+		"every version can be read in place of every other.",
 	"router.registry.refresh": "" +
 		"How often the latest version of a subject is asked for again, in the background. A version with a " +
 		"number never changes.",
 	"router.registry.cache": "" +
 		"File in which ids are kept across restarts, so that a restart while the registry is away goes on " +
-		"with the schemas that were known. It holds subjects and ids. Its directory must exist and be " +
-		"writable. Empty: ids are kept in memory only.",
+		"with the schemas that were known. It holds subjects and ids, and schemas with " +
+		"router.registry.encode. Its directory must exist and be writable. Empty: ids are kept in memory " +
+		"only.",
 	"router.registry.username": "" +
 		"User name for the registry (HTTP basic authentication). It is read again for each request.",
 	"router.registry.password": "" +
@@ -335,6 +341,9 @@ var docs = map[string]string{
 	"router.bad_rows.unknown_schema": "" +
 		"Policy for rows whose schema the schema registry does not have. halt waits, and continues " +
 		"automatically when it is registered. Empty: router.on_bad_row applies.",
+	"router.bad_rows.payload_does_not_fit": "" +
+		"Policy for rows whose payload does not fit its schema, with router.registry.encode. Empty: " +
+		"router.on_bad_row applies.",
 	"sink": "" +
 		"The broker that takes the records. kafka is the main road; docs/nats.md says what works with nats, a " +
 		"stream of NATS JetStream. stdout is for run on a command line: it prints records instead of sending " +

@@ -23,8 +23,14 @@ type Registry struct {
 	// Subject of a row's schema, with the placeholders of `router.topic`, and `${topic}` for the record's topic.
 	Subject string `key:"subject" default:"${topic}-value" example:"${topic}-${type}"`
 
-	// Column with the version of the subject that the payload was encoded with: a number, or `latest`. Empty: the
-	// latest version, which is right only if every version can be read in place of every other.
+	// Encode payloads by the schema that the id belongs to: the payload column holds JSON, and the record value has the
+	// frame and the payload as Avro, as Protobuf, or as JSON that the schema allows. It needs `router.registry.url`.
+	// Off: the application encodes payloads.
+	Encode bool `key:"encode" default:"false"`
+
+	// Column with the version of the subject that the payload was encoded with, or is to be encoded with: a number, or
+	// `latest`. Empty: the latest version. Without `router.registry.encode` that is right only if every version can be
+	// read in place of every other.
 	VersionColumn string `key:"version_column" example:"schema_version"`
 
 	// How often the latest version of a subject is asked for again, in the background. A version with a number never
@@ -32,8 +38,8 @@ type Registry struct {
 	Refresh time.Duration `key:"refresh" default:"1m"`
 
 	// File in which ids are kept across restarts, so that a restart while the registry is away goes on with the schemas
-	// that were known. It holds subjects and ids. Its directory must exist and be writable. Empty: ids are kept in
-	// memory only.
+	// that were known. It holds subjects and ids, and schemas with `router.registry.encode`. Its directory must exist
+	// and be writable. Empty: ids are kept in memory only.
 	Cache string `key:"cache" example:"/var/lib/cdc-outbox/schemas.json"`
 
 	// User name for the registry (HTTP basic authentication). It is read again for each request.
@@ -66,6 +72,9 @@ func (l *loader) registry(g *Registry) {
 	}
 	l.atLeast("router.registry.refresh", int64(g.Refresh), int64(time.Second), "a duration from 1s")
 	if g.URL == "" {
+		if g.Encode {
+			l.fail("router.registry.encode", "", "needs the schemas of router.registry.url, which is empty")
+		}
 		return
 	}
 	if g.SchemaIDColumn != "" {

@@ -21,11 +21,13 @@ func TestRegistry(t *testing.T) {
     password: ` + canary + `
     format: protobuf
     message_indexes: 2,0
+    encode: true
 `
 	c, err := load(t, file, nil)
 	require.NoError(t, err)
 	require.Empty(t, c.Warnings)
 	require.Equal(t, "${topic}-value", c.Router.Registry.Subject)
+	require.True(t, c.Router.Registry.Encode)
 	y, err := c.YAML(true)
 	require.NoError(t, err)
 	require.NotContains(t, string(y), canary)
@@ -41,16 +43,17 @@ func TestRegistry(t *testing.T) {
 
 func TestImpossibleRegistries(t *testing.T) {
 	for says, args := range map[string]string{
-		"is not the address of a schema registry": "url=registry:8081",
-		"of a schema registry":                    "url=https://x/?a=b",
-		"holds a login":                           "url=https://u:p@x",
-		"an id comes from one of the two":         "url=https://x schema-id-column=id",
-		"must not be empty":                       "url=https://x subject=",
-		"belong together":                         "url=https://x username=u",
-		"is too small":                            "url=https://x refresh=1ms",
-		"is not https while":                      "url=http://x tls-enabled=true",
-		"set router.registry.tls.enabled to true": "url=https://x tls-ca=/x",
-		"/nowhere":                                "url=https://x tls-enabled=true tls-ca=/nowhere",
+		"is not the address of a schema registry":  "url=registry:8081",
+		"of a schema registry":                     "url=https://x/?a=b",
+		"needs the schemas of router.registry.url": "encode",
+		"holds a login":                            "url=https://u:p@x",
+		"an id comes from one of the two":          "url=https://x schema-id-column=id",
+		"must not be empty":                        "url=https://x subject=",
+		"belong together":                          "url=https://x username=u",
+		"is too small":                             "url=https://x refresh=1ms",
+		"is not https while":                       "url=http://x tls-enabled=true",
+		"set router.registry.tls.enabled to true":  "url=https://x tls-ca=/x",
+		"/nowhere":                                 "url=https://x tls-enabled=true tls-ca=/nowhere",
 	} {
 		var flags []string
 		for _, one := range strings.Fields(args) {

@@ -107,6 +107,10 @@ type BadRows struct {
 	// Policy for rows whose schema the schema registry does not have. `halt` waits, and continues automatically when it
 	// is registered. Empty: `router.on_bad_row` applies.
 	UnknownSchema string `key:"unknown_schema" oneof:"|halt|dead_letter|skip"`
+
+	// Policy for rows whose payload does not fit its schema, with `router.registry.encode`. Empty: `router.on_bad_row`
+	// applies.
+	PayloadDoesNotFit string `key:"payload_does_not_fit" oneof:"|halt|dead_letter|skip"`
 }
 
 // Columns names the columns of the outbox table by role.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -27,8 +28,16 @@ func Schemas(c *config.Loaded, store schemaregistry.Store, log *zap.Logger) (*sc
 	}
 	return schemaregistry.New(schemaregistry.Config{
 		Client:  schemaregistry.Client{URL: g.URL, HTTP: client, Authorize: login(g)},
-		Refresh: g.Refresh, Store: store, Logger: log,
+		Refresh: g.Refresh, Store: store, Logger: log, Encode: encoded(g),
 	}), nil
+}
+
+// encoded is the registry's word for the schemas that payloads are encoded by, empty if they are not encoded.
+func encoded(g *config.Registry) string {
+	if !g.Encode {
+		return ""
+	}
+	return strings.ToUpper(g.Format)
 }
 
 // login is nil for none.

@@ -18,6 +18,8 @@ func Policies(c *config.Loaded) relay.Policies {
 		router.GroupMissingColumn: relay.Policy(b.MissingColumn), router.GroupTooLarge: relay.Policy(b.TooLarge),
 		router.GroupUnconvertible: relay.Policy(b.Unconvertible),
 		router.GroupUnknownSchema: relay.Policy(b.UnknownSchema),
+
+		router.GroupPayloadDoesNotFit: relay.Policy(b.PayloadDoesNotFit),
 	}}
 }
 

@@ -28,6 +28,7 @@ type Record struct {
 	SchemaID    int32   `json:"schema_id,omitempty"` // in the frame of a schema registry, with which the value begins
 	Value       *string `json:"value"`               // null: a tombstone
 	ValueBase64 []byte  `json:"value_base64,omitempty"`
+	Decoded     *string `json:"decoded,omitempty"` // the value behind the frame, if the relay has encoded it
 
 	Position string  `json:"position,omitempty"` // commit LSN and index; empty if the row was read from the table
 	Bad      *BadRow `json:"bad_row,omitempty"`
@@ -59,11 +60,25 @@ func recordCopy(table string, r *router.Record) *Record {
 	}
 	p.Key, p.KeyBase64 = text(r.Key)
 	p.Value, p.ValueBase64 = text(r.Value)
+	p.Decoded = decoded(r)
 	for _, h := range r.Headers {
 		v, raw := text(h.Value)
 		p.Headers = append(p.Headers, Header{h.Key, v, raw})
 	}
 	return p
+}
+
+// decoded is the payload as consumers can read it, nil if the relay has not encoded it.
+func decoded(r *router.Record) *string {
+	const frame = 5 // bytes of a zero and the id
+	if r.Encoder == nil || len(r.Value) < frame {
+		return nil
+	}
+	s := "cannot be decoded"
+	if document, err := r.Encoder.JSON(r.Value[frame:]); err == nil {
+		s = string(document)
+	}
+	return &s
 }
 
 // text is a value as a text, or as bytes if it is not a text. A nil value is neither.
@@ -130,6 +145,9 @@ func (r *Record) Text(w io.Writer) error {
 		line("schema id", fmt.Sprint(r.SchemaID))
 	}
 	line("value", displayText(r.Value, r.ValueBase64))
+	if r.Decoded != nil {
+		line("decoded", fault.Printable(*r.Decoded))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
