@@ -149,7 +149,7 @@ func TestSchemaRegistry(t *testing.T) {
 	require.Equal(t, 0, r.stop(syscall.SIGTERM), r.text())
 	require.NotContains(t, r.text(), canary)
 	require.Equal(t, 1, strings.Count(r.text(), "halted at an outbox row"), "said once")
-	require.Contains(t, r.text(), "the event's schema is known now; continuing")
+	require.Contains(t, r.text(), "the event has a schema now; continuing")
 
 	s.set(func(s *schemaRegistry) { s.away = true })
 	r = start(t, b.env)

@@ -16,7 +16,7 @@ import (
 type Source struct {
 	Type       string      `json:"type"` // AVRO, JSON, PROTOBUF
 	Text       string      `json:"text"`
-	References []Reference `json:"references,omitempty"` // also those of references, each before what refers to it
+	References []Reference `json:"references,omitempty"` // also the references of references, each before the schema that refers to it
 }
 
 // Reference is a schema that another one refers to by its name.

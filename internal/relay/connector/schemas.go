@@ -68,7 +68,7 @@ func (r *reader) awaitSchema(need router.UnresolvedSchema) error {
 	return errBroken
 }
 
-// endHalt ends the halt at a row whose schema is known now.
+// endHalt ends the halt at a row that has a schema now.
 func (r *reader) endHalt(row outboxRow) {
 	if *r.halted != row.pos {
 		return
@@ -79,16 +79,21 @@ func (r *reader) endHalt(row outboxRow) {
 		next = relay.Snapshotting
 	}
 	if was := r.c.endHalt(next); was != nil {
-		r.c.log.Info("the event's schema is known now; continuing", zap.String(logkey.Event, was.EventID),
+		r.c.log.Info("the event has a schema now; continuing", zap.String(logkey.Event, was.EventID),
 			zap.String(logkey.LSN, was.LSN))
 	}
 }
 
-// schemaAgain is when a row of the initial snapshot that halted for its schema is read again; nil for another halt.
+// schemaAgain is when a row that halted for its schema is tried again, because a version may have been registered; nil
+// for another halt.
 func (r *reader) schemaAgain() <-chan time.Time {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	if h := r.c.halted; h != nil && h.Reason == string(router.UnknownSchema) {
+	if r.c.halted == nil {
+		return nil
+	}
+	switch router.Reason(r.c.halted.Reason) {
+	case router.UnknownSchema, router.PayloadDoesNotFit:
 		return time.After(lookAgain)
 	}
 	return nil

@@ -2,6 +2,7 @@ package connector
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,22 +19,29 @@ import (
 
 // fakeSchemas is a registry that answers when set is called.
 type fakeSchemas struct {
-	mu     sync.Mutex
-	answer router.SchemaAnswer
-	asked  int
-	since  time.Time     // of a wait, zero for none
-	moved  chan struct{} // closed and replaced by set
+	mu      sync.Mutex
+	answer  router.SchemaAnswer
+	encoder router.Encoder
+	asked   int
+	since   time.Time     // of a wait, zero for none
+	moved   chan struct{} // closed and replaced by set
 }
 
 func newSchemas() *fakeSchemas { return &fakeSchemas{moved: make(chan struct{})} }
 
 func (f *fakeSchemas) Run(ctx context.Context) error { <-ctx.Done(); return nil }
 
-func (f *fakeSchemas) ID([]byte, router.SchemaVersion) (int32, router.SchemaAnswer) {
+func (f *fakeSchemas) Schema([]byte, router.SchemaVersion) (router.Schema, router.SchemaAnswer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return 7, f.answer
+	return router.Schema{ID: 7, Encoder: f.encoder}, f.answer
 }
+
+// narrow is the encoder of a schema that no payload fits.
+type narrow struct{}
+
+func (narrow) Append(dst, _, _ []byte) ([]byte, error) { return dst, errors.New("$: expected nothing") }
+func (narrow) JSON([]byte) ([]byte, error)             { return nil, nil }
 
 func (f *fakeSchemas) Resolve(ctx context.Context, _ router.UnresolvedSchema) error {
 	f.mu.Lock()
@@ -57,7 +65,7 @@ func (f *fakeSchemas) Resolve(ctx context.Context, _ router.UnresolvedSchema) er
 func (f *fakeSchemas) set(a router.SchemaAnswer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.answer = a
+	f.answer, f.encoder = a, nil
 	close(f.moved)
 	f.moved = make(chan struct{})
 }
@@ -162,9 +170,12 @@ func TestAFencedInstanceStopsWaitingForASchema(t *testing.T) {
 // A row that halted because the registry lacks its schema is tried again, and an operator may pass it meanwhile.
 func TestASchemaThatIsRegisteredEndsTheHalt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, initial := range []bool{false, true} {
-			f := newSchemas()
+		for i := range 4 {
+			f, initial, why := newSchemas(), i%2 == 1, "unknown_schema"
 			f.answer = router.SchemaNoSubject
+			if i > 1 {
+				f.answer, f.encoder, why = router.SchemaKnown, narrow{}, "payload_does_not_fit"
+			}
 			cfg := Config{}
 			want := []string{"a"}
 			if initial {
@@ -175,7 +186,7 @@ func TestASchemaThatIsRegisteredEndsTheHalt(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			require.Equal(t, want[0], g.Status().Halted.EventID)
-			require.Equal(t, "unknown_schema", g.Status().Halted.Reason)
+			require.Equal(t, why, g.Status().Halted.Reason)
 			require.Equal(t, time.Minute, time.Since(g.Status().Halted.Since))
 			require.Empty(t, g.producer.produced())
 			f.set(router.SchemaKnown)
@@ -183,8 +194,8 @@ func TestASchemaThatIsRegisteredEndsTheHalt(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, want, g.producer.produced())
 			require.Nil(t, g.Status().Halted)
-			ready, why := g.Ready()
-			require.True(t, ready, why)
+			ready, said := g.Ready()
+			require.True(t, ready, said)
 			g.stop()
 			require.NoError(t, <-g.done)
 		}

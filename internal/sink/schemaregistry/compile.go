@@ -24,8 +24,8 @@ type compiled struct {
 	encoder router.Encoder
 }
 
-// compile makes the encoder of a schema that the registry has answered with, unless it is the one that was known: then
-// it is the same one. The error is an *Error.
+// compile makes the encoder of a schema that the registry has answered with, or returns the known one if the schema is
+// the same. The error is an *Error.
 func (g *Registry) compile(ctx context.Context, need router.UnresolvedSchema, a reply) (*compiled, error) {
 	g.mu.RLock()
 	was := g.known[need]
@@ -74,7 +74,7 @@ type fetching struct {
 	left   int // bytes of text
 }
 
-// references gathers schemas, each behind those that it refers to itself. One that two refer to is gathered once, which
+// references gathers schemas, each after the schemas that it refers to itself. One that two refer to is gathered once, which
 // also bounds references in a circle.
 func (f *fetching) references(ctx context.Context, list []reference, depth int) error {
 	for _, r := range list {

@@ -79,7 +79,7 @@ func (g *Registry) load(ctx context.Context) {
 	close(g.loaded)
 }
 
-// putKept takes over a schema that was kept, unless its encoder cannot be made of what was kept. g.mu is held.
+// putKept takes over a schema that was kept, unless its text does not give an encoder. g.mu is held.
 func (g *Registry) putKept(k Known) {
 	f := fact{answer: answer{ID: k.ID, State: router.SchemaKnown}}
 	if g.cfg.Encode != "" {

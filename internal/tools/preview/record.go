@@ -28,7 +28,7 @@ type Record struct {
 	SchemaID    int32   `json:"schema_id,omitempty"` // in the frame of a schema registry, with which the value begins
 	Value       *string `json:"value"`               // null: a tombstone
 	ValueBase64 []byte  `json:"value_base64,omitempty"`
-	Decoded     *string `json:"decoded,omitempty"` // the value behind the frame, if the relay has encoded it
+	Decoded     *string `json:"decoded,omitempty"` // the value after the frame, if the relay has encoded it
 
 	Position string  `json:"position,omitempty"` // commit LSN and index; empty if the row was read from the table
 	Bad      *BadRow `json:"bad_row,omitempty"`

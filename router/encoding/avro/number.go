@@ -110,7 +110,7 @@ func (w *writer) scaled(token []byte, scale, most int) (negative bool, digits []
 		return false, nil, false
 	}
 	for ; shift > 0; shift-- {
-		digits = append(digits, '0') // behind them in w.buf are digits that are not needed any more
+		digits = append(digits, '0') // the digits after them in w.buf are not needed any more
 	}
 	return negative, digits, true
 }

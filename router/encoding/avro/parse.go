@@ -53,7 +53,7 @@ type parser struct {
 	nodes   int
 }
 
-// parse makes the node of a type. A name without a namespace is in the one that encloses it.
+// parse makes the node of a type. A name without a namespace is in the enclosing namespace.
 func (p *parser) parse(v any, namespace string, depth int) (*node, error) {
 	if p.nodes++; p.nodes > maxNodes {
 		return nil, tooLarge("types", maxNodes)

@@ -185,7 +185,7 @@ func (w *writer) block() (mark int) {
 	return len(w.dst)
 }
 
-// endBlock writes the count in front of the items, and the end of the blocks behind them.
+// endBlock writes the count in front of the items, and the end of the blocks after them.
 func (w *writer) endBlock(mark, count int) {
 	var head [binary.MaxVarintLen64]byte
 	n := binary.PutVarint(head[:], int64(count))

@@ -83,7 +83,7 @@ func (s *Schema) Append(dst, message, document []byte) ([]byte, error) {
 	return out, nil
 }
 
-// JSON returns the document of a message behind its indexes.
+// JSON returns the document of a message that follows its indexes.
 func (s *Schema) JSON(encoded []byte) ([]byte, error) {
 	_, size, err := indexes(encoded)
 	if err != nil {

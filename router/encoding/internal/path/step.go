@@ -1,7 +1,7 @@
 // Package path writes the path of a member without values of the document.
 package path
 
-// Step is a member in a path. A name that is no identifier may be a value, and is left out.
+// Step is a member in a path. A name that is not an identifier may be a value, and is left out.
 func Step(name string) string {
 	const longest = 64
 	if name == "" || len(name) > longest {
