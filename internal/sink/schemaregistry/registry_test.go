@@ -22,7 +22,8 @@ import (
 type standIn struct {
 	mu    sync.Mutex
 	away  bool
-	ids   map[string]int32 // by the end of the address
+	ids   map[string]int32  // by the end of the address
+	texts map[string]string // the rest of the answer
 	asked int
 }
 
@@ -40,7 +41,7 @@ func (s *standIn) RoundTrip(r *http.Request) (*http.Response, error) {
 		if version == "latest" {
 			version = "5"
 		}
-		status, body = http.StatusOK, fmt.Sprintf(`{"id":%d,"version":%s}`, id, version)
+		status, body = http.StatusOK, fmt.Sprintf(`{"id":%d,"version":%s%s}`, id, version, s.texts[what])
 	}
 	return &http.Response{
 		StatusCode: status, Body: io.NopCloser(strings.NewReader(body)),
