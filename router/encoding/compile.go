@@ -14,9 +14,10 @@ import (
 
 // Source is a schema as a registry has it.
 type Source struct {
-	Type       string      `json:"type"` // AVRO, JSON, PROTOBUF
-	Text       string      `json:"text"`
-	References []Reference `json:"references,omitempty"` // also the references of references, each before the schema that refers to it
+	Type string `json:"type"` // AVRO, JSON, PROTOBUF
+	Text string `json:"text"`
+	// also the references of references, each before the schema that refers to it
+	References []Reference `json:"references,omitempty"`
 }
 
 // Reference is a schema that another one refers to by its name.

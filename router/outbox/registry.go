@@ -209,8 +209,8 @@ func (r *Router) lookup(l *rowPlan, row pgoutput.Tuple, topic string) (router.Sc
 	if f.buf = subject; len(subject) > maxSubject || string(subject) == "." || string(subject) == ".." {
 		f.buf = nil
 		return router.Schema{}, l.Refuse(row, router.BadValue, "", fmt.Sprintf("the subject of its schema is "+
-			"longer than %d bytes, or consists of dots", maxSubject), "Correct router.registry.subject, or what the application writes into "+
-			"its columns.")
+			"longer than %d bytes, or consists of dots", maxSubject),
+			"Correct router.registry.subject, or what the application writes into its columns.")
 	}
 	if f.schemas == nil {
 		return router.Schema{}, &router.UnresolvedSchema{Subject: string(subject), Version: version}

@@ -38,7 +38,8 @@ func (g *Registry) compile(ctx context.Context, need router.UnresolvedSchema, a 
 	}}
 	if c.source.Type != g.cfg.Encode {
 		return nil, g.unusable(need, fmt.Errorf("its type is %.20q, and router.registry.format asks for %s",
-			c.source.Type, g.cfg.Encode), "Set router.registry.format to the type of the schemas, or correct router.registry.subject.")
+			c.source.Type, g.cfg.Encode), "Set router.registry.format to the type of the "+
+			"schemas, or correct router.registry.subject.")
 	}
 	f := fetching{
 		g: g, need: need, source: &c.source, named: map[string]reference{}, left: maxTexts - len(c.source.Text),
@@ -74,8 +75,8 @@ type fetching struct {
 	left   int // bytes of text
 }
 
-// references gathers schemas, each after the schemas that it refers to itself. One that two refer to is gathered once, which
-// also bounds references in a circle.
+// references gathers schemas, each after the schemas that it refers to itself. One that two refer to is gathered once,
+// which also bounds references in a circle.
 func (f *fetching) references(ctx context.Context, list []reference, depth int) error {
 	for _, r := range list {
 		if seen, twice := f.named[r.Name]; twice {

@@ -90,8 +90,8 @@ func TestUnusableSchema(t *testing.T) {
 		waits := g.Waits()
 		require.Len(t, waits, 1)
 		require.Equal(t, string(sink.RegistryRefuses), waits[0].Kind)
-		require.Equal(t, `schema registry https://registry: rows wait: the schema of subject "orders-value", version 3, `+
-			`cannot be used: the type "nothing" is not defined`, waits[0].Sentence())
+		require.Equal(t, `schema registry https://registry: rows wait: the schema of subject "orders-value", `+
+			`version 3, cannot be used: the type "nothing" is not defined`, waits[0].Sentence())
 		require.Equal(t, "Register a version of the schema that can be compiled.", waits[0].Next)
 		before := time.Now()
 		require.NoError(t, g.Resolve(t.Context(), latest))
@@ -132,7 +132,8 @@ func TestReferences(t *testing.T) {
 	s.away = false
 
 	for i := range 20 {
-		s.register(fmt.Sprintf("r%d/versions/1", i), 9, `"int"`, reference{fmt.Sprint("R", i+1), fmt.Sprint("r", i+1), 1})
+		s.register(fmt.Sprintf("r%d/versions/1", i), 9, `"int"`,
+			reference{fmt.Sprint("R", i+1), fmt.Sprint("r", i+1), 1})
 		s.register(fmt.Sprintf("l%d/versions/1", i), 9, strings.Repeat("x", 1<<20))
 	}
 	for want, list := range map[string][]reference{

@@ -116,8 +116,8 @@ func (s *Schema) validate(v any, size int) (err error) {
 		case nil:
 		case errBudget:
 			err = errBudget
-		default:
-			panic(r)
+		default: // of the library: one document must not end the process
+			err = errors.New("$: it cannot be compared with the schema")
 		}
 	}()
 	var wrong *jsonschema.ValidationError

@@ -66,7 +66,12 @@ func Compile(schema string, imports map[string]string) (*Schema, error) {
 
 // Append appends a document as the message of these indexes. Its error names the member that does not fit, and no
 // value.
-func (s *Schema) Append(dst, message, document []byte) ([]byte, error) {
+func (s *Schema) Append(dst, message, document []byte) (out []byte, err error) {
+	defer func() {
+		if recover() != nil { // of the library: one document must not end the process
+			out, err = dst, errors.New("$: it cannot be encoded as a message of the schema")
+		}
+	}()
 	t, err := s.message(message)
 	if err != nil {
 		return dst, err
@@ -76,7 +81,7 @@ func (s *Schema) Append(dst, message, document []byte) ([]byte, error) {
 	if err != nil {
 		return dst, misfit(t.Descriptor(), document, err)
 	}
-	out, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(dst, m)
+	out, err = proto.MarshalOptions{Deterministic: true}.MarshalAppend(dst, m)
 	if err != nil {
 		return dst, errors.New("$: it has a string that is not UTF-8")
 	}
