@@ -39,7 +39,7 @@ func TestAsFastavro(t *testing.T) {
 }
 
 // Any schema and document is encoded or refused, and what was encoded is read as a document with the same bytes. Bytes
-// that are no value are refused.
+// that are not a value are refused.
 func FuzzAppend(f *testing.F) {
 	for _, c := range corpus(f)[:60] {
 		f.Add(string(c.Schema), []byte(c.Document), []byte(c.Encoded))
