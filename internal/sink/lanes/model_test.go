@@ -16,7 +16,7 @@ type scenario struct {
 	name                  string
 	keys                  string // of the events, a letter each; '-' is none
 	lanes, batch          int
-	refused, cuts, starts int  // messages refused, connections lost, sessions begun anew
+	refused, cuts, starts int  // messages refused, connections lost, sessions given up
 	prefixes              bool // the broker takes any prefix of a batch; otherwise any record of it, or not
 }
 
@@ -34,7 +34,7 @@ type mutant struct {
 	name, refutedIn string
 
 	anyLane     bool // the next record of a key does not wait for its predecessor
-	skips       bool // a refused record is sent after those that follow it
+	skips       bool // a refused record is sent after its successors
 	manyAtOnce  bool // batches of a broker that takes the second record without the first
 	lateAnswers bool // an answer of an earlier connection counts
 	forgets     bool // what was in flight on a lost connection counts as sent

@@ -220,7 +220,7 @@ func pause(attempt uint8) time.Duration {
 	return min(firstPause<<min(attempt, 10), mostPause)
 }
 
-// take moves the first record of a lane to those that are done.
+// take moves the first record of a lane to the records that are done.
 func (s *State[M]) take(l *lane) {
 	at := l.head
 	one := &s.slots[at]
@@ -257,7 +257,7 @@ func (s *State[M]) Done(into []Record[M]) []Record[M] {
 	return into
 }
 
-// Abandon gives up all records but those that Done has returned.
+// Abandon gives up all records, except what Done has returned.
 func (s *State[M]) Abandon() (records int, bytes int64) {
 	records, bytes = s.records+len(s.done), s.bytes
 	for i := range s.done {
