@@ -7,11 +7,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
+
+// maxDepth bounds the levels of a schema's text: the library takes the square of them to compile it.
+const maxDepth = 100
 
 // address is where the schema is for its own references. It is never loaded from anywhere.
 const address = "schema:///"
@@ -68,6 +74,9 @@ func add(c *jsonschema.Compiler, name, text string) error {
 	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	if err != nil {
 		return errors.New("its text is not JSON")
+	}
+	if deeper(v, maxDepth) {
+		return fmt.Errorf("it is nested deeper than %d levels", maxDepth)
 	}
 	if at, why := numbers(v); why != "" {
 		return errors.New("the number at " + at + " is " + why)
@@ -129,6 +138,28 @@ func (s *Schema) validate(v any, size int) (err error) {
 
 // JSON returns what Append has written.
 func (*Schema) JSON(encoded []byte) ([]byte, error) { return encoded, nil }
+
+// deeper reports whether a value has more levels.
+func deeper(v any, levels int) bool {
+	var inner iter.Seq[any]
+	switch v := v.(type) {
+	case []any:
+		inner = slices.Values(v)
+	case map[string]any:
+		inner = maps.Values(v)
+	default:
+		return false
+	}
+	if levels == 0 {
+		return true
+	}
+	for one := range inner {
+		if deeper(one, levels-1) {
+			return true
+		}
+	}
+	return false
+}
 
 // numbers finds a number whose exact value would take more room than its text suggests.
 func numbers(v any) (at, why string) {

@@ -103,6 +103,7 @@ func TestHostileSchemas(t *testing.T) {
 		`{`:                       "not JSON",
 		`5`:                       "not a valid JSON Schema",
 		`{"pattern":"("}`:         "not a valid JSON Schema",
+		strings.Repeat(`{"not":`, maxDepth) + "{}" + strings.Repeat("}", maxDepth): "deeper than 100 levels",
 	} {
 		_, err := Compile(schema, nil)
 		require.ErrorContains(t, err, want)
