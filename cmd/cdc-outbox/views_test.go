@@ -119,9 +119,9 @@ func newViewBed(t *testing.T, f *viewFault) *viewBed {
 // up starts the broker on what it has kept.
 func (v *viewBed) up(more ...kfake.Opt) {
 	v.Helper()
-	var err error
-	v.broker, err = fakebroker.Start(fakebroker.Options{Ports: []int{v.port}, Dir: v.dir, More: more})
+	broker, err := fakebroker.Start(fakebroker.Options{Ports: []int{v.port}, Dir: v.dir, More: more})
 	require.NoError(v, err)
+	v.broker = broker
 }
 
 // sights are all views of one moment.

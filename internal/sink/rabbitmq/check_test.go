@@ -63,7 +63,11 @@ func TestRights(t *testing.T) {
 	r.produceAll(1, 100)
 	r.drain()
 	r.requireAcked(100)
+	r.close()
+
 	s.Control(t, "set_permissions", "writer", "^$", "^$", "^$")
+	r = open(t, c) // a channel keeps the rights that it was asked for, for a minute
+	r.begin()
 	r.produceAll(101, 110)
 	require.Contains(t, r.waits("access").Sentence, "refused")
 	s.Control(t, "set_permissions", "writer", "^$", ".*", "^$")
