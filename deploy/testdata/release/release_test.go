@@ -162,8 +162,8 @@ func TestActionsArePinned(t *testing.T) {
 func TestReleaseIsAttested(t *testing.T) {
 	text := string(read(t, ".github/workflows/release.yml"))
 	for _, want := range []string{
-		"subject-checksums: dist/checksums.txt", "subject-digest: ${{ steps.image.outputs.digest }}", "--digestfile digest",
-		"id-token: write", "attestations: write",
+		"subject-checksums: dist/checksums.txt", "subject-digest: ${{ steps.image.outputs.digest }}",
+		"--digestfile digest", "id-token: write", "attestations: write",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the release lacks %q", want)
