@@ -173,7 +173,8 @@ func viewsOfServers() []viewFault {
 		{
 			// The walsender or a look at the catalog is first, and the alert may fire with either's words.
 			name: "publication dropped", code: "needs_operator", says: "It no longer exists, while slot",
-			logs: "exist", alert: "connector_stopped", begin: func(v *viewBed) { v.db.Exec(v, "DROP PUBLICATION "+v.db.Publication) },
+			logs: "exist", alert: "connector_stopped",
+			begin: func(v *viewBed) { v.db.Exec(v, "DROP PUBLICATION "+v.db.Publication) },
 		},
 		{
 			name: "table dropped", code: "needs_operator", says: "There is no such table", alert: "connector_stopped",
