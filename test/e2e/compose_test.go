@@ -118,7 +118,8 @@ func (c *composed) kafka() (address string) {
 	dir := c.TempDir()
 	inside, controller, host := c.port(), c.port(), c.port()
 	here := strings.NewReplacer("${KAFKA_PORT:-9092}", host, ":19092", ":"+inside, ":9093", ":"+controller,
-		":9092", ":"+host, "kafka:", "localhost:", "@kafka", "@localhost", "/var/lib/kafka/data", filepath.Join(dir, "data"))
+		":9092", ":"+host, "kafka:", "localhost:", "@kafka", "@localhost",
+		"/var/lib/kafka/data", filepath.Join(dir, "data"))
 	var properties bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(s.Environment)) {
 		property := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "KAFKA_")), "_", ".")

@@ -401,7 +401,8 @@ var mutants = []mutant{
 	},
 	{
 		"heal without a gap", "internal/postgres/setup/heal.go",
-		"	if err := openGap(ctx, h.primary, h.cfg, h.before, now, gap.SlotRecreated); err != nil {", "	if false {", "",
+		"	if err := openGap(ctx, h.primary, h.cfg, h.before, now, gap.SlotRecreated); err != nil {",
+		"	if false {", "",
 		"./internal/postgres/setup TestVersionsAHealHasTheRowsOfItsSnapshot",
 	},
 }
