@@ -171,7 +171,7 @@ func viewsOfServers() []viewFault {
 			begin: func(v *viewBed) { v.db.Exec(v, "ALTER PUBLICATION "+v.db.Publication+" DROP TABLE outbox") },
 		},
 		{
-			// The walsender or a look at the catalog is first, and the alert may fire with either's words.
+			// The walsender or a query of the catalog comes first, and the alert may fire with either's words.
 			name: "publication dropped", code: "needs_operator", says: "It no longer exists, while slot",
 			logs: "exist", alert: "connector_stopped",
 			begin: func(v *viewBed) { v.db.Exec(v, "DROP PUBLICATION "+v.db.Publication) },
