@@ -55,7 +55,7 @@ const (
 )
 
 // streamName matches the names of streams that every operating system can store in a file.
-var streamName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+var streamName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
 // ofOtherSink says why a key has no effect with this sink; empty: it has one.
 func (c *Config) ofOtherSink(key string) string {
@@ -95,7 +95,7 @@ func (l *loader) nats(n *NATS) {
 	for _, s := range n.Servers {
 		l.natsServer(s, n.TLS.Enabled)
 	}
-	if !streamName.MatchString(n.Stream) {
+	if len(n.Stream) > 255 || !streamName.MatchString(n.Stream) {
 		l.fail("nats.stream", "letters, digits, _ and -", "is not the name of a stream")
 	}
 	if n.Create && len(n.Subjects) == 0 {

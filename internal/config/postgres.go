@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-var slotName = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
+var slotName = regexp.MustCompile(`^[a-z0-9_]+$`)
 
 // Postgres names the server, the slot, the publication and the tables.
 type Postgres struct {
@@ -122,7 +122,7 @@ func (p *Postgres) DecisionsTable() string {
 }
 
 func (l *loader) postgres(p *Postgres) {
-	if !slotName.MatchString(p.Slot) {
+	if len(p.Slot) > 63 || !slotName.MatchString(p.Slot) {
 		l.fail("postgres.slot", "1 to 63 of a-z, 0-9 and _", "is not a name for a replication slot")
 	}
 	if p.Publication == "" || len(p.Publication) > 63 || strings.ContainsRune(p.Publication, 0) {

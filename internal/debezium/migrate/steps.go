@@ -42,14 +42,14 @@ func (m *migration) name() string {
 }
 
 var (
-	slotName  = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
+	slotName  = regexp.MustCompile(`^[a-z0-9_]+$`)
 	plainWord = regexp.MustCompile(`^[A-Za-z0-9._%-]+$`)
 	plainPath = regexp.MustCompile(`^[A-Za-z0-9._%/][A-Za-z0-9._%/-]*$`)
 )
 
 // slotName is for commands that an operator pastes. A text that is not a valid slot name never gets into them.
 func (m *migration) slotName() string {
-	if slotName.MatchString(m.slot) {
+	if len(m.slot) <= 63 && slotName.MatchString(m.slot) {
 		return m.slot
 	}
 	return "SLOT"
