@@ -62,15 +62,28 @@ type reference struct {
 
 // lookup asks once. The error is an *Error.
 func (c *Client) lookup(ctx context.Context, need router.UnresolvedSchema) (reply, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.URL, "/")+"/subjects/"+
-		url.PathEscape(need.Subject)+"/versions/"+need.Version.String(), http.NoBody)
+	resp, err := c.do(ctx, http.MethodGet, "/subjects/"+url.PathEscape(need.Subject)+"/versions/"+
+		need.Version.String(), http.NoBody)
 	if err != nil {
-		return reply{}, c.failed(false, errors.New("its address is not one"), correctURL)
+		return reply{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return c.refused(resp)
+	}
+	return c.read(ctx, resp, need)
+}
+
+// do sends a request. The answer's body is the caller's to close. The error is an *Error.
+func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.URL, "/")+path, body)
+	if err != nil {
+		return nil, c.failed(false, errors.New("its address is not one"), correctURL)
 	}
 	req.Header.Set("Accept", accept)
 	if c.Authorize != nil {
 		if err := c.Authorize(ctx, req); err != nil {
-			return reply{}, c.unauthorized(err)
+			return nil, c.unauthorized(err)
 		}
 	}
 	client := http.Client{}
@@ -81,13 +94,9 @@ func (c *Client) lookup(ctx context.Context, need router.UnresolvedSchema) (repl
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(req)
 	if err != nil {
-		return reply{}, c.unreachable(ctx, err)
+		return nil, c.unreachable(ctx, err)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return c.refused(resp)
-	}
-	return c.read(ctx, resp, need)
+	return resp, nil
 }
 
 // read takes the id out of an answer.

@@ -37,19 +37,19 @@ func (g *Registry) compile(ctx context.Context, need router.UnresolvedSchema, a 
 		Type: a.content.Type, Text: a.content.Text,
 	}}
 	if c.source.Type != g.cfg.Encode {
-		return nil, g.unusable(need, fmt.Errorf("its type is %.20q, and router.registry.format asks for %s",
+		return nil, g.cfg.Client.unusable(need, fmt.Errorf("its type is %.20q, and router.registry.format asks for %s",
 			c.source.Type, g.cfg.Encode), "Set router.registry.format to the type of the "+
 			"schemas, or correct router.registry.subject.")
 	}
 	f := fetching{
-		g: g, need: need, source: &c.source, named: map[string]reference{}, left: maxTexts - len(c.source.Text),
+		client: &g.cfg.Client, need: need, source: &c.source, named: map[string]reference{}, left: maxTexts - len(c.source.Text),
 	}
 	if err := f.references(ctx, a.content.References, 0); err != nil {
 		return nil, err
 	}
 	var err error
 	if c.encoder, err = encoding.Compile(c.source); err != nil {
-		return nil, g.unusable(need, err, "Register a version of the schema that can be compiled.")
+		return nil, g.cfg.Client.unusable(need, err, "Register a version of the schema that can be compiled.")
 	}
 	return c, nil
 }
@@ -59,8 +59,8 @@ func (c *content) equal(other *content) bool {
 	return c.Text == other.Text && c.Type == other.Type && slices.Equal(c.References, other.References)
 }
 
-func (g *Registry) unusable(need router.UnresolvedSchema, err error, next string) *Error {
-	e := g.cfg.Client.failed(false, fmt.Errorf("the schema of subject %.200q, version %s, cannot be used: %w",
+func (c *Client) unusable(need router.UnresolvedSchema, err error, next string) *Error {
+	e := c.failed(false, fmt.Errorf("the schema of subject %.200q, version %s, cannot be used: %w",
 		need.Subject, need.Version, err), next)
 	e.Schema = true
 	return e
@@ -68,7 +68,7 @@ func (g *Registry) unusable(need router.UnresolvedSchema, err error, next string
 
 // fetching gathers what a schema refers to.
 type fetching struct {
-	g      *Registry
+	client *Client
 	need   router.UnresolvedSchema
 	source *encoding.Source
 	named  map[string]reference
@@ -90,7 +90,7 @@ func (f *fetching) references(ctx context.Context, list []reference, depth int) 
 			return f.refused(fmt.Errorf("it refers to more than %d schemas, or through more than %d of them",
 				maxReferences, maxReferDepth))
 		}
-		a, err := f.g.cfg.Client.lookup(ctx, router.UnresolvedSchema{Subject: r.Subject, Version: r.Version})
+		a, err := f.client.lookup(ctx, router.UnresolvedSchema{Subject: r.Subject, Version: r.Version})
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (f *fetching) references(ctx context.Context, list []reference, depth int) 
 }
 
 func (f *fetching) refused(err error) error {
-	return f.g.unusable(f.need, err, "Register a version of the schema that the relay can use.")
+	return f.client.unusable(f.need, err, "Register a version of the schema that the relay can use.")
 }
 
 // recompile makes the encoder of a schema that was kept, nil if it cannot.
