@@ -105,7 +105,7 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 		a.slotCommand(), a.rowCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.findCommand(), a.previewCommand(),
 		a.repairCommand(), a.replayCommand(), a.pruneCommand(), a.monitorCommand(), a.deadLetterCommand(),
-		a.auditCommand(), a.forwardCommand(),
+		a.auditCommand(), a.forwardCommand(), a.schemaCommand(),
 		a.migrateCommand(), a.configCommand(), a.versionCommand(), a.manCommand())
 	return root
 }

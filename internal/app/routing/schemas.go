@@ -22,14 +22,23 @@ func Schemas(c *config.Loaded, store schemaregistry.Store, log *zap.Logger) (*sc
 	if g.URL == "" || c.Router.Preset == config.PresetDebezium {
 		return nil, nil //nolint:nilnil // rows need none, and nothing went wrong
 	}
+	client, err := RegistryClient(c)
+	if err != nil {
+		return nil, err
+	}
+	return schemaregistry.New(schemaregistry.Config{
+		Client: *client, Refresh: g.Refresh, Store: store, Logger: log, Encode: encoded(g),
+	}), nil
+}
+
+// RegistryClient makes the client of the configured schema registry.
+func RegistryClient(c *config.Loaded) (*schemaregistry.Client, error) {
+	g := &c.Router.Registry
 	client, err := g.Client()
 	if err != nil {
 		return nil, &fault.Error{Kind: fault.Config, Object: "router.registry.tls", Err: err}
 	}
-	return schemaregistry.New(schemaregistry.Config{
-		Client:  schemaregistry.Client{URL: g.URL, HTTP: client, Authorize: login(g)},
-		Refresh: g.Refresh, Store: store, Logger: log, Encode: encoded(g),
-	}), nil
+	return &schemaregistry.Client{URL: g.URL, HTTP: client, Authorize: login(g)}, nil
 }
 
 // encoded is the registry's word for the schemas that payloads are encoded by, empty if they are not encoded.

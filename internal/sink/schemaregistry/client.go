@@ -50,7 +50,7 @@ type reply struct {
 type content struct {
 	Type       string      `json:"schemaType"` // AVRO, JSON or PROTOBUF
 	Text       string      `json:"schema"`
-	References []reference `json:"references"`
+	References []reference `json:"references,omitempty"`
 }
 
 // reference is a version that a schema refers to by a name.
@@ -81,6 +81,9 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (*
 		return nil, c.failed(false, errors.New("its address is not one"), correctURL)
 	}
 	req.Header.Set("Accept", accept)
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/vnd.schemaregistry.v1+json")
+	}
 	if c.Authorize != nil {
 		if err := c.Authorize(ctx, req); err != nil {
 			return nil, c.unauthorized(err)

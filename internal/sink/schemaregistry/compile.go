@@ -42,7 +42,8 @@ func (g *Registry) compile(ctx context.Context, need router.UnresolvedSchema, a 
 			"schemas, or correct router.registry.subject.")
 	}
 	f := fetching{
-		client: &g.cfg.Client, need: need, source: &c.source, named: map[string]reference{}, left: maxTexts - len(c.source.Text),
+		client: &g.cfg.Client, need: need, source: &c.source, named: map[string]reference{},
+		left: maxTexts - len(c.source.Text),
 	}
 	if err := f.references(ctx, a.content.References, 0); err != nil {
 		return nil, err
