@@ -95,7 +95,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	require.Equal(t, []string{
 		"audit", "check", "config", "dead-letter", "find", "forward", "man", "migrate",
 		"monitor", "pause", "preview", "prune", "repair", "replay",
-		"resume", "row", "run", "setup", "slot",
+		"resume", "row", "run", "schema", "setup", "slot",
 		"status", "teardown", "version",
 	}, names)
 }
