@@ -103,7 +103,7 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 	})
 	root.AddCommand(a.runCommand(), a.checkCommand(), a.setupCommand(), a.teardownCommand(), a.statusCommand(),
 		a.slotCommand(), a.rowCommand(), a.pauseCommand(), a.resumeCommand(),
-		a.findCommand(), a.previewCommand(),
+		a.findCommand(), a.previewCommand(), a.eventsCommand(),
 		a.repairCommand(), a.replayCommand(), a.pruneCommand(), a.monitorCommand(), a.deadLetterCommand(),
 		a.auditCommand(), a.forwardCommand(), a.schemaCommand(),
 		a.migrateCommand(), a.configCommand(), a.versionCommand(), a.manCommand())

@@ -93,7 +93,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 			strings.Contains(c.Example, "cdc-outbox "+c.Name()), c.Name())
 	}
 	require.Equal(t, []string{
-		"audit", "check", "config", "dead-letter", "find", "forward", "man", "migrate",
+		"audit", "check", "config", "dead-letter", "events", "find", "forward", "man", "migrate",
 		"monitor", "pause", "preview", "prune", "repair", "replay",
 		"resume", "row", "run", "schema", "setup", "slot",
 		"status", "teardown", "version",

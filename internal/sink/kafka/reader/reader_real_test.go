@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
@@ -23,4 +25,16 @@ func TestRealReadCommitted(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	require.NoError(t, c.Create(ctx, kafkaclient.Topic{Name: "t", Partitions: 1}))
 	checkAborting(t, c.Addrs())
+
+	progress := kadm.Offsets{}
+	progress.AddOffset("t", 0, 1, -1)
+	committed, err := c.Admin().CommitOffsets(ctx, "billing", progress)
+	require.NoError(t, err)
+	require.NoError(t, committed.Error())
+	r := newReader(t, c.Addrs())
+	spans, err := r.Spans(ctx, "t")
+	require.NoError(t, err)
+	groups, err := r.Groups(ctx, spans)
+	require.NoError(t, err)
+	require.Equal(t, []sink.Group{{Name: "billing", Topic: "t", Behind: spans[0].End - 1}}, groups)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"github.com/segmentio/kafka-go/protocol/joingroup"
 	"github.com/segmentio/kafka-go/protocol/leavegroup"
+	"github.com/segmentio/kafka-go/protocol/listgroups"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/segmentio/kafka-go/protocol/offsetcommit"
@@ -36,7 +37,7 @@ var answers = func() map[protocol.ApiKey]reflect.Type {
 		&addoffsetstotxn.Response{}, &addpartitionstotxn.Response{}, &apiversions.Response{},
 		&createtopics.Response{}, &describeconfigs.Response{}, &endtxn.Response{}, &findcoordinator.Response{},
 		&heartbeat.Response{}, &initproducerid.Response{}, &joingroup.Response{},
-		&leavegroup.Response{}, &listoffsets.Response{}, &metadata.Response{}, &offsetcommit.Response{},
+		&leavegroup.Response{}, &listgroups.Response{}, &listoffsets.Response{}, &metadata.Response{}, &offsetcommit.Response{},
 		&offsetfetch.Response{}, &produce.Response{}, &saslauthenticate.Response{}, &saslhandshake.Response{},
 		&syncgroup.Response{}, &txnoffsetcommit.Response{},
 	} {
