@@ -180,7 +180,8 @@ func (v *viewBed) await(f *viewFault) (s sights) {
 			return false
 		}
 		s = v.look()
-		return settled()
+		// On a busy machine the command may not wait long enough for the relay's answer.
+		return settled() && s.asked.State.Name == s.page.State.Name
 	}, 2*time.Minute, 50*time.Millisecond, f.name)
 	return s
 }
