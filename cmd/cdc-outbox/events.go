@@ -29,14 +29,14 @@ func (a *app) eventsCommand() *cobra.Command {
 		Short: "List the types of events with topic, schema and consumers, from the latest rows",
 		Long: `events reads the latest rows of the outbox tables, builds their records as the relay does, and lists the
 types of events: topic, schema of the registry, number of rows, when the last one was committed. From Kafka it lists the
-consumer groups that have read these topics, and how far they are behind. It changes nothing.
+consumer groups that have read these topics, with their lag. It changes nothing.
 
 --asyncapi prints an AsyncAPI 3 document of the same facts.
 
 Exit codes: 0 it was listed, 1 it failed, 2 the command line is wrong, 3 the tables have no rows.`,
 		Example: `  cdc-outbox events
   cdc-outbox events --asyncapi --title "Order service" > asyncapi.json
-  cdc-outbox events --json | jq '.consumers[] | select(.behind > 1000)'`,
+  cdc-outbox events --json | jq '.consumers[] | select(.lag > 1000)'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.last < 1 || o.asJSON && o.asyncAPI {

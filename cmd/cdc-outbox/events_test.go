@@ -51,7 +51,7 @@ func TestEvents(t *testing.T) {
 	require.Equal(t, 3, got.Events[0].Rows)
 	require.True(t, got.Events[0].Keyed)
 	require.Equal(t, []string{"id", "type"}, got.Events[0].Headers)
-	require.Equal(t, []catalogue.Consumer{{Group: "billing", Topic: "orders.events", Behind: 3}}, got.Consumers)
+	require.Equal(t, []catalogue.Consumer{{Group: "billing", Topic: "orders.events", Lag: 3}}, got.Consumers)
 
 	c = invoke(t, b.env, "events")
 	require.Equal(t, 0, c.code, c.all())

@@ -13,7 +13,7 @@ type GroupReader interface {
 type Group struct {
 	Name  string
 	Topic string
-	// Behind is the number of offsets between the group and the end of the spans. Records of a transaction's end have
+	// Lag is the number of offsets from the group to the end of the spans. Records of a transaction's end have
 	// offsets, too. A partition of which the group has confirmed nothing counts from its beginning.
-	Behind int64
+	Lag int64
 }

@@ -64,7 +64,10 @@ func (c *Catalogue) AsyncAPI(title, version string, kafka bool) *Document {
 	for i := range c.Events {
 		e := &c.Events[i]
 		// A topic of Kafka has the characters that a name in a document may have; an address of another broker may not.
-		id := identifier(e.Topic, func(id string) bool { ch, taken := d.Channels[id]; return taken && ch.Address != e.Topic })
+		id := identifier(e.Topic, func(id string) bool {
+			ch, taken := d.Channels[id]
+			return taken && ch.Address != e.Topic
+		})
 		if d.Channels[id].Messages == nil {
 			d.Channels[id] = channel{Address: e.Topic, Messages: map[string]message{}}
 			d.Operations["send."+id] = operation{"send", reference{"#/channels/" + id}}

@@ -12,10 +12,16 @@ import (
 func TestAsyncAPI(t *testing.T) {
 	at := time.Date(2026, 12, 1, 2, 3, 4, 0, time.UTC)
 	c := Catalogue{Rows: 9, Events: []Event{
-		{Type: "created", Topic: "orders", Table: "public.outbox", Rows: 4, Last: at, Keyed: true, Headers: []string{"id"}},
+		{
+			Type: "created", Topic: "orders", Table: "public.outbox", Rows: 4, Last: at, Keyed: true,
+			Headers: []string{"id"},
+		},
 		{Type: "größer/#~1", Topic: "orders", Table: "public.outbox", Rows: 2, Last: at},
 		{Type: "gr__er/#_1", Topic: "orders", Table: "public.outbox", Rows: 1, Last: at},
-		{Topic: "orders", Table: "public.outbox", Rows: 1, Last: at, Schema: 7, Subject: "orders-value", Version: "latest"},
+		{
+			Topic: "orders", Table: "public.outbox", Rows: 1, Last: at, Schema: 7, Subject: "orders-value",
+			Version: "latest",
+		},
 		{Type: "created", Topic: "events.orders>", Table: "public.outbox", Rows: 1, Last: at},
 	}}
 	d := c.AsyncAPI("Orders", "1", true)

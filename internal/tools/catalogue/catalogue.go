@@ -52,9 +52,9 @@ type Event struct {
 
 // Consumer is a group that has read a topic.
 type Consumer struct {
-	Group  string `json:"group"`
-	Topic  string `json:"topic"`
-	Behind int64  `json:"behind"` // records, with the markers of transactions
+	Group string `json:"group"`
+	Topic string `json:"topic"`
+	Lag   int64  `json:"lag"` // records, with the markers of transactions
 }
 
 type kind struct {
@@ -209,7 +209,7 @@ func (c *Catalogue) consumers(ctx context.Context, open sink.OpenReader) error {
 		return c.unknown(ctx, err)
 	}
 	for _, g := range found {
-		c.Consumers = append(c.Consumers, Consumer{g.Name, g.Topic, g.Behind})
+		c.Consumers = append(c.Consumers, Consumer{g.Name, g.Topic, g.Lag})
 	}
 	return nil
 }

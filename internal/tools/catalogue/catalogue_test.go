@@ -30,7 +30,7 @@ func (g *grouped) Spans(_ context.Context, topics ...string) ([]sink.Span, error
 
 func (g *grouped) Groups(_ context.Context, spans []sink.Span) ([]sink.Group, error) {
 	g.asked = spans
-	return []sink.Group{{Name: "billing", Topic: "orders", Behind: 2}}, nil
+	return []sink.Group{{Name: "billing", Topic: "orders", Lag: 2}}, nil
 }
 
 // single is a broker without groups.

@@ -28,7 +28,7 @@ func (c *Catalogue) Text(out io.Writer) error {
 		fmt.Fprintln(w)
 		row("CONSUMERS", "TOPIC", "BEHIND")
 		for _, g := range c.Consumers {
-			row(g.Group, g.Topic, human.Counted(g.Behind, "record", "records"))
+			row(g.Group, g.Topic, human.Counted(g.Lag, "record", "records"))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -62,7 +62,7 @@ func (c *Catalogue) summary() string {
 	}
 	s += "."
 	if c.BadRows > 0 {
-		s += " " + human.Counted(c.BadRows, "row becomes", "rows become") + " no record; cdc-outbox check names the reason."
+		s += " " + human.Counted(c.BadRows, "row becomes", "rows become") + " no record; cdc-outbox check names why."
 	}
 	switch {
 	case c.Unknown != "":

@@ -77,7 +77,7 @@ func (r *Reader) groupsOf(ctx context.Context, addr string, by map[string][]sink
 	return groups, nil
 }
 
-// progress asks how far a group is. A group that may not be described, or is gone meanwhile, has no progress.
+// progress asks how far a group is. A group that may not be described, or has ended meanwhile, has no progress.
 func (r *Reader) progress(
 	ctx context.Context, w *wire.Conn, group string, by map[string][]sink.Span,
 ) ([]sink.Group, error) {
@@ -103,15 +103,15 @@ func (r *Reader) progress(
 				confirmed[p.PartitionIndex] = p.CommittedOffset
 			}
 		}
-		if behind := behind(by[t.Name], confirmed); len(confirmed) > 0 && answer.ErrorCode == 0 {
-			groups = append(groups, sink.Group{Name: group, Topic: t.Name, Behind: behind})
+		if len(confirmed) > 0 && answer.ErrorCode == 0 {
+			groups = append(groups, sink.Group{Name: group, Topic: t.Name, Lag: unread(by[t.Name], confirmed)})
 		}
 	}
 	return groups, nil
 }
 
-// behind counts what is left of the spans. Offsets before their beginning were removed.
-func behind(spans []sink.Span, confirmed map[int32]int64) (n int64) {
+// unread counts what is left of the spans. Offsets before their beginning were removed.
+func unread(spans []sink.Span, confirmed map[int32]int64) (n int64) {
 	for _, s := range spans {
 		from := s.From
 		if at, ok := confirmed[s.Partition]; ok {

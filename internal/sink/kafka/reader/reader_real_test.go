@@ -36,5 +36,5 @@ func TestRealReadCommitted(t *testing.T) {
 	require.NoError(t, err)
 	groups, err := r.Groups(ctx, spans)
 	require.NoError(t, err)
-	require.Equal(t, []sink.Group{{Name: "billing", Topic: "t", Behind: spans[0].End - 1}}, groups)
+	require.Equal(t, []sink.Group{{Name: "billing", Topic: "t", Lag: spans[0].End - 1}}, groups)
 }

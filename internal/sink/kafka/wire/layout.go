@@ -37,7 +37,8 @@ var answers = func() map[protocol.ApiKey]reflect.Type {
 		&addoffsetstotxn.Response{}, &addpartitionstotxn.Response{}, &apiversions.Response{},
 		&createtopics.Response{}, &describeconfigs.Response{}, &endtxn.Response{}, &findcoordinator.Response{},
 		&heartbeat.Response{}, &initproducerid.Response{}, &joingroup.Response{},
-		&leavegroup.Response{}, &listgroups.Response{}, &listoffsets.Response{}, &metadata.Response{}, &offsetcommit.Response{},
+		&leavegroup.Response{}, &listgroups.Response{}, &listoffsets.Response{}, &metadata.Response{},
+		&offsetcommit.Response{},
 		&offsetfetch.Response{}, &produce.Response{}, &saslauthenticate.Response{}, &saslhandshake.Response{},
 		&syncgroup.Response{}, &txnoffsetcommit.Response{},
 	} {
