@@ -58,6 +58,30 @@ func TestSetupWaitsForCommits(t *testing.T) {
 	waitedFor := func(xid string) string {
 		return "EXISTS (SELECT FROM pg_locks WHERE NOT granted AND transactionid::text = '" + xid + "')"
 	}
+	const inSyncRep = "EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')"
+	exec(watching, "ALTER SYSTEM SET synchronous_standby_names = 'absent'")
+	exec(watching, "SELECT pg_reload_conf()")
+	// Commits wait from the moment on in which the checkpointer has read the setting, which nothing shows but a wait.
+	var probes errgroup.Group
+	probing, waited := open(), make(chan struct{})
+	exec(probing, "SET synchronous_commit = on")
+	probes.Go(func() error {
+		for {
+			_, err := probing.Exec(t.Context(), "SELECT txid_current()")
+			select {
+			case <-waited:
+				return err
+			default:
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+	until(inSyncRep)
+	close(waited)
+	exec(watching, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+	require.NoError(t, probes.Wait())
 	oldest, older, committing := open(), open(), open()
 	exec(oldest, "BEGIN")
 	oldestXID := xid(t, oldest)
@@ -72,14 +96,11 @@ func TestSetupWaitsForCommits(t *testing.T) {
 	olderXID := xid(t, older)
 	exec(oldest, "COMMIT")
 	until(waitedFor(olderXID))
-	exec(watching, "ALTER SYSTEM SET synchronous_standby_names = 'absent'")
-	exec(watching, "SELECT pg_reload_conf()")
-	until("current_setting('synchronous_standby_names') = 'absent'")
 	exec(committing, "SET synchronous_commit = on")
 	exec(committing, "BEGIN")
 	exec(committing, insertRow)
 	g.Go(func() error { _, err := committing.Exec(t.Context(), "COMMIT"); return err })
-	until("EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')")
+	until(inSyncRep)
 	exec(older, "COMMIT")
 	until("EXISTS (SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() " +
 		"AND query LIKE '%pg_visible_in_snapshot%')")
