@@ -55,6 +55,18 @@ func (s Slot) Invalidated() bool {
 	return s.WALStatus == WALLost || s.InvalidationReason != "" || s.Conflicting
 }
 
+// RunsOut reports whether a slot is about to be lost: it is beyond max_slot_wal_keep_size, or less than a quarter of
+// that is left. safe is safe_wal_size, limit the setting in bytes; nil: there is no limit.
+func RunsOut(walStatus string, safe, limit *int64) bool {
+	switch walStatus {
+	case WALUnreserved:
+		return true
+	case WALExtended:
+		return limit != nil && safe != nil && *safe < *limit/4
+	}
+	return false
+}
+
 // slotRow is the row as JSON. Reading it so lets one query serve all versions: a column that the server does not
 // have is absent instead of an error.
 type slotRow struct {

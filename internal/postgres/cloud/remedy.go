@@ -132,6 +132,15 @@ func (s Service) LimitWAL(megabytes int64) fault.Remedy {
 	return s.Set("max_slot_wal_keep_size", strconv.FormatInt(megabytes, 10), false)
 }
 
+// BuyTime raises max_slot_wal_keep_size for a slot that is about to be lost: to twice what it holds back, or to twice
+// the present limit if that is more. Both are in bytes.
+func (s Service) BuyTime(retained, limit int64) fault.Remedy {
+	const gigabyte = 1 << 30
+	more := s.LimitWAL((2*max(retained, limit) + gigabyte - 1) / gigabyte * 1024)
+	more.Next = "First buy time, while the disk has room: the slot is about to be lost. " + more.Next
+	return more
+}
+
 // LimitsWAL reports whether LimitWAL sets a limit.
 func (s Service) LimitsWAL() bool { return s != Azure && s != Neon }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -184,8 +185,7 @@ func (s *seen) plan(look mark, publication, hides string, starts bool) step {
 	st.mark, from = w.Mark.advance(look, s.Oldest, end, confirmed)
 	lasting := s.lasting()
 	differs := w.Evidence.Hides(s.Evidence)
-	// A slot from which nothing was ever confirmed is where it was when its account began.
-	remade := starts && s.Position == nil && s.Slot != nil && position(*s.Slot) > position(w.FromLSN)
+	remade := starts && s.remade()
 	switch {
 	case hides != "" && lasting != nil:
 		return step{}
@@ -243,6 +243,16 @@ func (s *seen) gapFrom(cause, what string) *Gap {
 	return &Gap{
 		Cause: cause, What: what, SystemID: s.SystemID, FromLSN: s.Whole.FromLSN, FromAt: &s.Whole.FromAt,
 	}
+}
+
+// remade reports whether the checkpoint has no row of a slot that has moved: a slot from which nothing was ever
+// confirmed is where it was when its account began. An earlier start that ended before it confirmed anything may have
+// opened the gap.
+func (s *seen) remade() bool {
+	return s.Position == nil && s.Slot != nil && position(*s.Slot) > position(s.Whole.FromLSN) &&
+		!slices.ContainsFunc(s.Open, func(g Gap) bool {
+			return g.Cause == SlotRemade && position(g.ToLSN) >= position(*s.Slot)
+		})
 }
 
 // lasting is the open gap in which rows are still being hidden, as far as is written down.

@@ -271,3 +271,27 @@ func TestEnsureRoleMayNotReplicate(t *testing.T) {
 	db.Exec(t, `ALTER ROLE app REPLICATION`)
 	require.NoError(t, Ensure(t.Context(), dsn, cfg, false))
 }
+
+// Bug (monitor): `check` and `slot` raised the limit of a slot that was about to be lost to twice the limit, whatever
+// the slot held back, and `check` had nothing against the limit otherwise. Cost: a command that does not save the slot.
+func TestASlotThatRunsOutIsGivenEnough(t *testing.T) {
+	const mb = 1 << 20
+	at := func(status string, safe int64) state {
+		return state{
+			Server: postgres.Server{SlotWALKeepMB: 64},
+			Slot:   postgres.Slot{Name: "s", Exists: true, WALStatus: status, SafeWALSize: &safe},
+		}
+	}
+	st := at(postgres.WALUnreserved, (64-3<<10)*mb) // it holds back 3 GB
+	require.True(t, st.runsOut())
+	f := runningOut(Config{}, st)
+	require.Equal(t, []string{"ALTER SYSTEM SET max_slot_wal_keep_size = '6GB';", "SELECT pg_reload_conf();"}, f.Commands)
+	require.Contains(t, f.Remedy, "First buy time")
+	st = at(postgres.WALExtended, 8*mb)
+	require.True(t, st.runsOut())
+	require.Contains(t, runningOut(Config{}, st).Found, "8 MiB are left")
+	require.False(t, at(postgres.WALExtended, 32*mb).runsOut())
+	require.False(t, at(postgres.WALReserved, 8*mb).runsOut())
+	st.Server.SlotWALKeepMB = -1
+	require.False(t, st.runsOut(), "there is no limit")
+}

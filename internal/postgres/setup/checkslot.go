@@ -3,7 +3,6 @@ package setup
 import (
 	"fmt"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
@@ -57,14 +56,39 @@ func unread(st state) string {
 	return ", not read now"
 }
 
-// unreserved is the finding about a slot that the next checkpoint may take away.
-func unreserved(cfg Config, st state) preflight.Finding {
-	return preflight.Finding{
+// slotWALLimit is max_slot_wal_keep_size in bytes, nil for no limit.
+func (st state) slotWALLimit() *int64 {
+	if st.Server.SlotWALKeepMB < 0 {
+		return nil
+	}
+	return new(st.Server.SlotWALKeepMB << 20)
+}
+
+// runsOut reports whether the slot is about to be lost.
+func (st state) runsOut() bool {
+	return postgres.RunsOut(st.Slot.WALStatus, st.Slot.SafeWALSize, st.slotWALLimit())
+}
+
+// runningOut is the finding about such a slot.
+func runningOut(cfg Config, st state) preflight.Finding {
+	f := preflight.Finding{
 		Level: preflight.Warn, Subject: cfg.SlotSubject(),
 		Found: "Its wal_status is unreserved: it keeps more WAL than max_slot_wal_keep_size allows.",
 		Why:   "The next checkpoint may remove WAL it needs, and the slot is lost then.",
-	}.With(fault.Do("Raise the limit, while the disk has room, until the slot has caught up.").
-		Then(st.Server.Service.With(st.Server.Service.LimitWAL(2 * max(st.Server.SlotWALKeepMB, 512)))))
+	}
+	limit, retained := int64(0), int64(0)
+	if l := st.slotWALLimit(); l != nil {
+		limit = *l
+	}
+	if safe := st.Slot.SafeWALSize; safe != nil {
+		retained = limit - *safe
+		if st.Slot.WALStatus != postgres.WALUnreserved {
+			f.Found = fmt.Sprintf("%s are left until it keeps more WAL than max_slot_wal_keep_size (%s) allows.",
+				size(float64(*safe)), size(float64(limit)))
+			f.Why = "The first checkpoint after that may remove WAL it needs, and the slot is lost then."
+		}
+	}
+	return f.With(st.Server.Service.With(st.Server.Service.BuyTime(retained, limit)))
 }
 
 // withoutExtras leaves what `run` may create automatically.
@@ -93,8 +117,8 @@ func checkSlot(cfg Config, st state) []preflight.Finding {
 	}
 	out := []preflight.Finding{preflight.Fine(subject, fmt.Sprintf("pgoutput, confirmed up to %s%s.",
 		s.ConfirmedFlush, unread(st)))}
-	if s.WALStatus == postgres.WALUnreserved {
-		out = append(out, unreserved(cfg, st))
+	if st.runsOut() {
+		out = append(out, runningOut(cfg, st))
 	}
 	if cfg.Failover && !s.Failover && st.Server.Version >= 170000 {
 		out = append(out, preflight.Finding{

@@ -280,3 +280,27 @@ func TestVersionsKafkaLostRecords(t *testing.T) {
 	look(6, 107)
 	require.Equal(t, gap.Kafka{ID: "A", Ends: map[string][]int64{"t": {6, 107}}}, p.last, "the same Kafka")
 }
+
+// Bug (checkpoint): A checkpoint's table that was truncated was filled again at the next start without a word. Cost:
+// whether the slot is where it was left could not be judged, so what a moved slot had skipped stayed unseen.
+func TestVersionsCheckpointTruncated(t *testing.T) {
+	db := withGaps(t, setupTableDDL)
+	before := func() []gap.Gap {
+		r, err := LookBefore(t.Context(), db.DSN, db.cfg, nil)
+		require.NoError(t, err)
+		require.NoError(t, r.Why)
+		return r.Gaps
+	}
+	_, err := AcceptSlot(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, err)
+	require.Empty(t, before())
+	left := db.slot(t).ConfirmedFlush
+	db.Exec(t, insertRow)
+	db.Exec(t, `SELECT pg_replication_slot_advance('`+db.cfg.Slot+`', pg_current_wal_lsn())`)
+	db.Exec(t, "TRUNCATE "+db.cfg.Checkpoint.SQL())
+	open := before()
+	require.Len(t, open, 1)
+	require.Equal(t, gap.SlotRemade, open[0].Cause)
+	require.LessOrEqual(t, open[0].FromLSN, left.String(), "what the moved slot skipped is in the gap")
+	require.Equal(t, open, before(), "a start that ends before it confirms opens no second one")
+}

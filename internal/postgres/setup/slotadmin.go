@@ -181,9 +181,9 @@ func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, e
 		r.lookupKept(ctx, cfg)
 	}
 	r.Verdict = r.judge(cfg, st)
-	if s.WALStatus == postgres.WALUnreserved && r.problem == nil {
-		warning := unreserved(cfg, st)
-		r.Verdict += ", and about to be lost: it keeps more WAL than max_slot_wal_keep_size allows"
+	if st.runsOut() && r.problem == nil {
+		warning := runningOut(cfg, st)
+		r.Verdict += ", and about to be lost by max_slot_wal_keep_size"
 		r.Next, r.Commands = warning.Remedy, warning.Commands
 	}
 	return r, nil
