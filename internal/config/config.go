@@ -20,8 +20,9 @@ type Config struct {
 	Router Router `key:"router"`
 
 	// The broker that takes the records. `kafka` is the main road; docs/nats.md says what works with `nats`, a
-	// stream of NATS JetStream. `stdout` is for `run` on a command line: it prints records instead of sending them.
-	Sink string `key:"sink" default:"kafka" oneof:"kafka|nats|stdout"`
+	// stream of NATS JetStream, and docs/rabbitmq.md with `rabbitmq`. `stdout` is for `run` on a command line: it
+	// prints records instead of sending them.
+	Sink string `key:"sink" default:"kafka" oneof:"kafka|nats|rabbitmq|stdout"`
 
 	// The Kafka cluster, with `sink: kafka`. With another sink, these keys are refused.
 	Kafka Kafka `key:"kafka"`
@@ -29,9 +30,13 @@ type Config struct {
 	// The stream, with `sink: nats`. With another sink, these keys are refused.
 	NATS NATS `key:"nats"`
 
+	// The exchanges, with `sink: rabbitmq`. With another sink, these keys are refused.
+	RabbitMQ RabbitMQ `key:"rabbitmq"`
+
 	// What a consumer may see after a crash. `at_least_once` uses the idempotent producer and repeats at most the
 	// events that were in flight. `exactly_once` uses Kafka transactions: a consumer with
-	// `isolation.level=read_committed` sees each event once. With `sink: nats`, see docs/nats.md.
+	// `isolation.level=read_committed` sees each event once. With `sink: nats`, see docs/nats.md; with
+	// `sink: rabbitmq`, it is refused.
 	Delivery string `key:"delivery" default:"at_least_once" oneof:"at_least_once|exactly_once"`
 
 	// How much may be read from Postgres and not yet be acknowledged by Kafka. When the window is full, reading pauses.

@@ -105,7 +105,7 @@ monitor:   # nothing below
 // TestRegistry, TestHotStandby and TestWaitForStandbys have them.
 func needsOthers(key string) bool {
 	for _, section := range []string{
-		"kafka.tls.", "kafka.sasl.", "polling.", "router.debezium.", "nats.", "router.registry.tls.",
+		"kafka.tls.", "kafka.sasl.", "polling.", "router.debezium.", "nats.", "rabbitmq.", "router.registry.tls.",
 	} {
 		if strings.HasPrefix(key, section) {
 			return true
@@ -344,6 +344,7 @@ func TestOnGap(t *testing.T) {
 		"{on_gap: heal, postgres: {messages: [a], tables: []}}":                    "needs postgres.tables",
 		"{on_gap: heal, postgres: {slot: a" + strings.Repeat("b", 43) + "}}":       "at most 43 bytes",
 		"{on_gap: heal, sink: nats, nats: {url: 'nats://a:4222', stream: events}}": "sink is nats",
+		"{on_gap: heal, sink: rabbitmq}":                                           "sink is rabbitmq",
 		"{on_gap: heal, source: polling}":                                          "belongs to source: wal",
 		"on_gap: sometimes":                                                        "report, heal",
 	} {

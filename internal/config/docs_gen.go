@@ -346,8 +346,8 @@ var docs = map[string]string{
 		"router.on_bad_row applies.",
 	"sink": "" +
 		"The broker that takes the records. kafka is the main road; docs/nats.md says what works with nats, a " +
-		"stream of NATS JetStream. stdout is for run on a command line: it prints records instead of sending " +
-		"them.",
+		"stream of NATS JetStream, and docs/rabbitmq.md with rabbitmq. stdout is for run on a command line: " +
+		"it prints records instead of sending them.",
 	"kafka.brokers": "" +
 		"Brokers to ask for the metadata of the cluster, as host:port.",
 	"kafka.client_id": "" +
@@ -468,10 +468,63 @@ var docs = map[string]string{
 	"nats.tls.insecure_skip_verify": "" +
 		"Accept any certificate. Anyone on the network path can then read and change everything. For tests " +
 		"only.",
+	"rabbitmq.addresses": "" +
+		"Servers to connect to, tried in turn. List several of a cluster: only these are connected to.",
+	"rabbitmq.vhost": "" +
+		"Virtual host.",
+	"rabbitmq.exchange": "" +
+		"Exchange to publish to. ${topic} is the name that router.topic gives. Queues have to be bound to it: " +
+		"an event that no queue takes is waited for.",
+	"rabbitmq.routing_key": "" +
+		"Routing key of a message. ${key} is the key of the record, usually the aggregate id; ${topic} is the " +
+		"name that router.topic gives. The events of a key keep their order in a queue only if all of them " +
+		"lead there.",
+	"rabbitmq.create": "" +
+		"Declare an exchange that does not exist, durable. Otherwise it is waited for.",
+	"rabbitmq.exchange_type": "" +
+		"Type of an exchange that is created. x-consistent-hash needs the plugin of that name.",
+	"rabbitmq.dead_letter_exchange": "" +
+		"Exchange for dead letters. ${topic} is router.dead_letter_topic, which is the routing key, too.",
+	"rabbitmq.content_type": "" +
+		"Content type of the messages whose rows name none in a header content-type.",
+	"rabbitmq.client_name": "" +
+		"Name that the connection carries in the server's lists.",
+	"rabbitmq.heartbeat": "" +
+		"Time after which a silent connection is checked; after two of them it is lost. The server may ask " +
+		"for less.",
+	"rabbitmq.lock": "" +
+		"Declare an exclusive queue named after the slot. It keeps two instances of a connector apart, and a " +
+		"new connection from overtaking what an earlier one has sent. Without it, order is only promised " +
+		"until a connection is lost. The user needs the right to configure queues that begin with " +
+		"cdc-outbox..",
+	"rabbitmq.external": "" +
+		"Log in with the certificate of rabbitmq.tls (EXTERNAL) instead of user and password.",
+	"rabbitmq.username": "" +
+		"User name. It is read again for each connection.",
+	"rabbitmq.password": "" +
+		"Password. It is read again for each connection.",
+	"rabbitmq.tls.enabled": "" +
+		"Encrypt the connections.",
+	"rabbitmq.tls.ca": "" +
+		"PEM file with the authorities that may sign the certificates of the brokers. It is read again for " +
+		"each connection (forward: at its start), so it can be rotated. Empty: the authorities of the system.",
+	"rabbitmq.tls.cert": "" +
+		"PEM file with the client certificate. It is read again for each connection, so it can be rotated.",
+	"rabbitmq.tls.key": "" +
+		"PEM file with the client's private key. It is read again for each connection.",
+	"rabbitmq.tls.key_password": "" +
+		"Password of the private key, if the key is encrypted (PKCS #8, or the older PEM encryption of " +
+		"OpenSSL).",
+	"rabbitmq.tls.server_name": "" +
+		"Name that the certificates of the brokers must carry. Empty: the host of the connection.",
+	"rabbitmq.tls.insecure_skip_verify": "" +
+		"Accept any certificate. Anyone on the network path can then read and change everything. For tests " +
+		"only.",
 	"delivery": "" +
 		"What a consumer may see after a crash. at_least_once uses the idempotent producer and repeats at " +
 		"most the events that were in flight. exactly_once uses Kafka transactions: a consumer with " +
-		"isolation.level=read_committed sees each event once. With sink: nats, see docs/nats.md.",
+		"isolation.level=read_committed sees each event once. With sink: nats, see docs/nats.md; with sink: " +
+		"rabbitmq, it is refused.",
 	"window.records": "" +
 		"Maximum number of records in flight.",
 	"window.bytes": "" +

@@ -31,7 +31,7 @@ func TestSink(t *testing.T) {
 		"two ways to log in":        {"SINK=nats NATS_NKEY=n NATS_CREDENTIALS=c", "only one can be set"},
 		"password without a user":   {"SINK=nats NATS_PASSWORD=p", "belong together"},
 		"user and password":         {"SINK=nats NATS_USERNAME=u NATS_PASSWORD=p", ""},
-		"a broker that is not here": {"SINK=redis", "kafka, nats"},
+		"a broker that is not here": {"SINK=redis", "kafka, nats, rabbitmq"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := load(t, "", environ(tc.environ))

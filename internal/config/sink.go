@@ -4,18 +4,22 @@ import "strings"
 
 // The values of sink.
 const (
-	SinkKafka  = "kafka"
-	SinkNATS   = "nats"
-	SinkStdout = "stdout" // takes the place of either, for once: the keys of both are allowed
+	SinkKafka    = "kafka"
+	SinkNATS     = "nats"
+	SinkRabbitMQ = "rabbitmq"
+	SinkStdout   = "stdout" // takes the place of any, for once: the keys of all are allowed
 )
 
 // ofOtherSink says why a key has no effect with this sink; empty: it has one.
 func (c *Config) ofOtherSink(key string) string {
+	section, _, _ := strings.Cut(key, ".")
 	switch {
-	case c.Sink == SinkNATS && strings.HasPrefix(key, "kafka."):
-		return "has no effect while sink is nats; remove the key"
-	case c.Sink == SinkKafka && strings.HasPrefix(key, "nats."):
-		return "has no effect while sink is kafka; set sink to nats, or remove the key"
+	case c.Sink == SinkStdout || c.Sink == section:
+		return ""
+	case section == SinkKafka:
+		return "has no effect while sink is " + c.Sink + "; remove the key"
+	case section == SinkNATS || section == SinkRabbitMQ:
+		return "has no effect while sink is " + c.Sink + "; set sink to " + section + ", or remove the key"
 	}
 	return ""
 }
@@ -28,14 +32,28 @@ func (l *loader) sink(c *Config) {
 		return
 	case SinkStdout:
 		return
-	}
-	if c.Source == SourcePolling {
-		l.fail("source", SourceWAL, "is not possible with sink: nats, whose stream is written by one connector in the "+
-			"order of the log")
+	case SinkNATS:
+		l.nats(&c.NATS)
+		if c.Source == SourcePolling {
+			l.fail("source", SourceWAL, "is not possible with sink: nats, whose stream is written by one connector in "+
+				"the order of the log")
+		}
+	case SinkRabbitMQ:
+		l.rabbitmq(&c.RabbitMQ)
+		if c.Source == SourcePolling {
+			l.fail("source", SourceWAL, "is not possible with sink: rabbitmq, which keeps the connections of one slot "+
+				"apart, and polling has none")
+		}
+		if c.Delivery == deliveryExactlyOnce {
+			l.fail("delivery", "at_least_once", "is not possible with sink: rabbitmq, which cannot refuse what a replaced "+
+				"instance sends, keeps no position, and is not read back; consumers handle an event once with the "+
+				"inbox, see docs/rabbitmq.md")
+		}
 	}
 	if c.Router.Format == "cloudevents_binary" {
-		l.fail("router.format", "", "cloudevents_binary names its headers for Kafka; with sink: nats, use "+
-			"cloudevents_structured")
+		l.fail("router.format", "", "cloudevents_binary names its headers for Kafka; with sink: %s, use "+
+			"cloudevents_structured", c.Sink)
 	}
-	l.nats(&c.NATS)
 }
+
+const deliveryExactlyOnce = "exactly_once"

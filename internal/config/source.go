@@ -58,7 +58,7 @@ func (l *loader) source(c *Config) {
 	if c.Source != SourcePolling {
 		return
 	}
-	if c.Delivery == "exactly_once" {
+	if c.Delivery == deliveryExactlyOnce {
 		l.fail("delivery", "at_least_once",
 			"is not possible with source: polling: the column that marks published rows "+
 				"is in Postgres, and a Kafka transaction cannot include it; consumers detect a repeated "+

@@ -81,6 +81,13 @@ func warnings(c *Config) []string {
 		w = append(w, "nats.password or nats.token is sent without encryption: set nats.tls.enabled to true, or log "+
 			"in with nats.credentials or nats.nkey, which send no secret")
 	}
+	if c.RabbitMQ.TLS.InsecureSkipVerify {
+		w = append(w, "rabbitmq.tls.insecure_skip_verify is on: "+
+			"anyone on the network path to RabbitMQ can read and change every record")
+	}
+	if r := &c.RabbitMQ; !r.TLS.Enabled && r.Password.IsSet() {
+		w = append(w, "rabbitmq.password is sent without encryption: set rabbitmq.tls.enabled to true")
+	}
 	w = append(w, inTheClear(&c.Kafka)...)
 	if t := &c.Kafka.Topics; !t.Create && len(t.Config)+len(t.Rules) > 0 {
 		w = append(w, "kafka.topics.config and kafka.topics.rules have no effect while kafka.topics.create is false")

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/nats"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/rabbitmq"
 )
 
 // broker is the connection of an attempt to the broker.
@@ -33,6 +34,14 @@ func (p *process) broker(metrics *telemetry.Metrics, registry prometheus.Registe
 		})
 		return broker{open: open, publishes: func(c *connector.Connector) publishes {
 			return publishesToStream{c, stream}
+		}}, nil
+	}
+	if c.Sink == config.SinkRabbitMQ {
+		open := rabbitmq.Open(rabbitmq.Config{
+			Cluster: wiring.RabbitMQ(c), Logger: p.Logger, Reconnected: reconnected,
+		})
+		return broker{open: open, publishes: func(*connector.Connector) publishes {
+			return publishesToExchange{}
 		}}, nil
 	}
 	producer, err := wiring.Kafka(c)

@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/check"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/nats"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/rabbitmq"
 	"github.com/cdc-outbox/cdc-outbox/internal/tools/progress"
 )
 
@@ -52,6 +53,14 @@ func checkBroker(
 	if c.Sink == config.SinkNATS {
 		defer report.Wait(progress.For("NATS to answer"))()
 		return nats.Check(ctx, wiring.NATS(c), c.Delivery == "exactly_once", topics), ctx.Err()
+	}
+	if c.Sink == config.SinkRabbitMQ {
+		defer report.Wait(progress.For("RabbitMQ to answer"))()
+		owner := ""
+		if id, err := systemID(ctx, db.DSN); err == nil { // otherwise the findings about Postgres say why
+			owner = sink.SlotOwner(id, c.Postgres.Slot).ID
+		}
+		return rabbitmq.Check(ctx, wiring.RabbitMQ(c), owner, topics), ctx.Err()
 	}
 	defer report.Wait(progress.For("Kafka to answer"))()
 	producer, err := wiring.Kafka(c)

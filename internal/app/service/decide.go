@@ -78,8 +78,12 @@ func Decisions(ctx context.Context, c *config.Loaded) ([]decision.Decision, erro
 
 // deadLetterTopic refuses a decision that would wait for a topic.
 func deadLetterTopic(ctx context.Context, c *config.Loaded) error {
-	if c.Sink == config.SinkNATS {
+	switch c.Sink {
+	case config.SinkNATS:
 		cluster := wiring.NATS(c)
+		return cluster.Takes(ctx, c.Router.DeadLetterTopic)
+	case config.SinkRabbitMQ:
+		cluster := wiring.RabbitMQ(c)
 		return cluster.Takes(ctx, c.Router.DeadLetterTopic)
 	}
 	producer, err := wiring.Kafka(c)

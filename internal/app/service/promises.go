@@ -7,6 +7,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/nats"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/rabbitmq"
 )
 
 // Promises lists the promises of this configuration.
@@ -15,6 +16,8 @@ func Promises(c *config.Loaded) sink.Promises {
 	switch {
 	case c.Sink == config.SinkNATS:
 		return nats.Promises(exactlyOnce)
+	case c.Sink == config.SinkRabbitMQ:
+		return rabbitmq.Promises(c.RabbitMQ.Lock)
 	case c.Source == config.SourcePolling:
 		return polling.Promises(kafka.Promises(exactlyOnce))
 	}

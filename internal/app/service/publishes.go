@@ -43,6 +43,17 @@ func (publishesToStream) Kept([]gap.Lost) {}
 
 func (publishesToStream) lookAtEnds(context.Context, time.Duration, *zap.Logger) error { return nil }
 
+// publishesToExchange knows nothing of the broker: RabbitMQ has no identity, and a message that was taken cannot be seen.
+type publishesToExchange struct{}
+
+// Kafka leaves the account as it is.
+func (publishesToExchange) Kafka(last gap.Kafka) gap.Kafka { return last }
+
+// Kept has nothing to take.
+func (publishesToExchange) Kept([]gap.Lost) {}
+
+func (publishesToExchange) lookAtEnds(context.Context, time.Duration, *zap.Logger) error { return nil }
+
 // publishesToKafka knows the cluster, and the ends of the partitions that were written to.
 type publishesToKafka struct {
 	connector *connector.Connector

@@ -14,9 +14,13 @@ import (
 // an error if the sink is another broker.
 func Kafka(c *config.Loaded) (kafka.Config, error) {
 	if c.Sink != config.SinkKafka {
+		page := "nats.md"
+		if c.Sink == config.SinkRabbitMQ {
+			page = "rabbitmq.md"
+		}
 		return kafka.Config{}, &fault.Error{
 			Kind: fault.Config, Object: "sink", Err: fmt.Errorf("this needs Kafka, and sink is %s", c.Sink),
-			Next: "See which commands work without Kafka: docs/nats.md.",
+			Next: "See which commands work without Kafka: docs/" + page + ", \"Which commands work\".",
 		}
 	}
 	k := kafka.Config{

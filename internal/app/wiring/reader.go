@@ -1,6 +1,9 @@
 package wiring
 
 import (
+	"errors"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
@@ -8,17 +11,25 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/nats"
 )
 
-// Reader reads the broker that the connector publishes to.
+// Reader reads the broker that the connector publishes to. It is an error if that cannot be read back.
 func Reader(c *config.Loaded) (sink.OpenReader, error) {
-	if c.Sink == config.SinkNATS {
+	switch c.Sink {
+	case config.SinkNATS:
 		return nats.OpenReader(NATS(c)), nil
+	case config.SinkRabbitMQ:
+		return nil, &fault.Error{
+			Kind: fault.Config, Object: "sink",
+			Err: errors.New("this reads what was published, and a queue of RabbitMQ is only read by taking its " +
+				"messages away"),
+			Next: "See what to do instead: docs/rabbitmq.md, \"Which commands work\".",
+		}
 	}
 	k, err := Kafka(c)
 	return reader.Open(k.Cluster), err
 }
 
-// Replays reports whether commands publish again. To a stream of NATS the connector alone publishes.
-func Replays(c *config.Loaded) bool { return c.Sink != config.SinkNATS }
+// Replays reports whether commands publish again. Elsewhere the connector alone publishes.
+func Replays(c *config.Loaded) bool { return c.Sink == config.SinkKafka }
 
 // Replaying is Kafka for a command that publishes again, nil if none does.
 func Replaying(c *config.Loaded) (*kafka.Config, error) {

@@ -2,6 +2,7 @@ package rabbitmq
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,28 @@ func Check(ctx context.Context, c Cluster, owner string, topics []string) []pref
 		findings = append(findings, l.checkExchange(name))
 	}
 	return findings
+}
+
+// Takes is nil if the exchange of the topic exists, or run creates it.
+func (c *Cluster) Takes(ctx context.Context, topic string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l, err := c.connect(ctx)
+	if err != nil {
+		return &fault.Error{Kind: fault.Retry, Object: "rabbitmq", Err: err}
+	}
+	defer l.close()
+	f := l.checkExchange(c.exchange(topic))
+	if f.Level != preflight.Fail {
+		return nil
+	}
+	return (&fault.Error{
+		Kind: fault.Operator, Object: f.Subject, Err: errors.New(lowered(f.Found) + ", so nothing was decided"),
+	}).With(fault.Do(f.Remedy, f.Commands...))
+}
+
+func lowered(sentence string) string {
+	return strings.ToLower(sentence[:1]) + strings.TrimSuffix(sentence[1:], ".")
 }
 
 func (l *link) checkExchange(name string) preflight.Finding {
