@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/sink"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/sink/nats"
+	"github.com/cdc-outbox/cdc-outbox/internal/sink/rabbitmq"
 )
 
 const promisesHead = "# What is promised, by broker\n\n" +
@@ -33,6 +34,8 @@ func TestPromises(t *testing.T) {
 		{"Kafka, `source: polling`", polling.Promises(kafka.Promises(false))},
 		{"NATS JetStream, `delivery: at_least_once`", nats.Promises(false)},
 		{"NATS JetStream, `delivery: exactly_once`", nats.Promises(true)},
+		{"RabbitMQ", rabbitmq.Promises(true)},
+		{"RabbitMQ, `rabbitmq.lock: false`", rabbitmq.Promises(false)},
 	} {
 		require.Len(t, of.promises, 6)
 		var rows strings.Builder

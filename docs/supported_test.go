@@ -92,6 +92,9 @@ func writeBrokerVersions(t *testing.T, b *strings.Builder) {
 	fmt.Fprintf(b, "\nVersions between them speak the same requests. Exactly once needs Kafka 2.5 or later.\n"+
 		"\n## NATS\n\nJetStream of NATS 2.10 or later. The tests run version %s in their own process, and the client "+
 		"is version %s.\n", first(t, "test/go.mod", `nats-server/v2 v(\S+)`), first(t, "go.mod", `nats\.go v(\S+)`))
+	fmt.Fprintf(b, "\n## RabbitMQ\n\nRabbitMQ 3.10 or later. The tests run Debian's package `rabbitmq-server`, in "+
+		"Debian 12 version 3.10.8, and the client\nis version %s. RabbitMQ 4 was not tried.\n",
+		first(t, "go.mod", `amqp091-go v(\S+)`))
 }
 
 // writeServices lists the services with a page, and whether one was tried there.
