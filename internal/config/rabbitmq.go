@@ -1,8 +1,6 @@
 package config
 
 import (
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -86,16 +84,15 @@ func (l *loader) rabbitmq(r *RabbitMQ) {
 
 const placeTopic = "${topic}"
 
-var placeholder = regexp.MustCompile(`\$\{[^}]*\}?`)
-
 // rabbitmqTemplate refuses a name with a place that is never filled in.
 func (l *loader) rabbitmqTemplate(key, text string, places ...string) {
 	if text == "" {
 		l.fail(key, "a name", "is empty")
 	}
-	for _, p := range placeholder.FindAllString(text, -1) {
-		if !slices.Contains(places, p) {
-			l.fail(key, "a name, with "+strings.Join(places, " and "), "%s means nothing here", quote(p))
-		}
+	for _, p := range places {
+		text = strings.ReplaceAll(text, p, "")
+	}
+	if _, unknown, found := strings.Cut(text, "${"); found {
+		l.fail(key, "a name, with "+strings.Join(places, " and "), "%s means nothing here", quote("${"+unknown))
 	}
 }

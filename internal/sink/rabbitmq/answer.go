@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -27,14 +28,17 @@ func (f *flow) receive(pub *publisher) {
 	}
 }
 
-var tooLarge = regexp.MustCompile(`message size \d+ .*larger than.* (?:max|maximum|configured).* (\d+)`)
+// tooLarge is compiled when it is needed: other sinks start with this package, too.
+var tooLarge = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`message size \d+ .*larger than.* (?:max|maximum|configured).* (\d+)`)
+})
 
 // closedBy ends the connection with a channel: what was in flight on it is sent again on the next one.
 func (f *flow) closedBy(err *amqp.Error) {
 	why := errClosed
 	if err != nil {
 		why = err
-		if m := tooLarge.FindStringSubmatch(err.Reason); m != nil {
+		if m := tooLarge().FindStringSubmatch(err.Reason); m != nil {
 			f.p.learn(m[1])
 		}
 	}
