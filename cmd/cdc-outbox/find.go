@@ -28,7 +28,8 @@ func (a *app) findCommand() *cobra.Command {
 		Short: "Say where an event is: in the table, in the broker, dead-lettered, or nowhere",
 		Long: `find answers "did my event go out?". It looks for the row in the outbox tables, for its record in Kafka
 or NATS JetStream, and among the dead letters, and compares the slot with both. With --key it lists the last 20 records
-of a key and the rows with this aggregate id.
+of a key and the rows with this aggregate id. Queues of RabbitMQ cannot be read back, so with "sink: rabbitmq" it is
+refused; docs/rabbitmq.md has another way.
 
 The row says in which topic and partition to search, and since when; without a row, a version 7 uuid says since when.
 What is not found there is searched for everywhere: without a row and without --topic, in all topics. --since shortens

@@ -48,7 +48,7 @@ has to be made first, unless kafka.topics.create is set:
 kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic NAME --partitions 12.
 
 With "sink: nats" it compares, and settles gaps in which nothing is missing; it publishes nothing, since the connector
-is the stream's only writer.
+is the stream's only writer. With "sink: rabbitmq", which cannot be read back, only --dismiss works.
 
 With --ghosts it looks in the other direction, and only reads: it lists the events in the topics whose rows the tables
 do not have, such as events that a failover to a standby took back. Rows must be kept for that: it judges events that

@@ -73,7 +73,8 @@ func (l *loader) rabbitmq(r *RabbitMQ) {
 	l.atLeast("rabbitmq.heartbeat", int64(r.Heartbeat), int64(time.Second), "a duration from 1s")
 	switch {
 	case r.External && (r.Username.IsSet() || r.Password.IsSet()):
-		l.fail("rabbitmq.external", "", "rabbitmq.external and rabbitmq.username are ways to log in; only one can be set")
+		l.fail("rabbitmq.external", "", "rabbitmq.external and rabbitmq.username are ways to log in; only one can be "+
+			"set")
 	case r.External && r.TLS.Cert == "":
 		l.fail("rabbitmq.external", "", "logs in with a certificate; set rabbitmq.tls.cert and rabbitmq.tls.key")
 	case !r.External && !(r.Username.IsSet() && r.Password.IsSet()):

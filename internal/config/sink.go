@@ -45,9 +45,9 @@ func (l *loader) sink(c *Config) {
 				"apart, and polling has none")
 		}
 		if c.Delivery == deliveryExactlyOnce {
-			l.fail("delivery", "at_least_once", "is not possible with sink: rabbitmq, which cannot refuse what a replaced "+
-				"instance sends, keeps no position, and is not read back; consumers handle an event once with the "+
-				"inbox, see docs/rabbitmq.md")
+			l.fail("delivery", "at_least_once", "is not possible with sink: rabbitmq, which cannot refuse what a "+
+				"replaced instance sends, keeps no position, and is not read back; consumers handle an event once "+
+				"with the inbox, see docs/rabbitmq.md")
 		}
 	}
 	if c.Router.Format == "cloudevents_binary" {

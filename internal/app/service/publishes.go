@@ -43,7 +43,7 @@ func (publishesToStream) Kept([]gap.Lost) {}
 
 func (publishesToStream) lookAtEnds(context.Context, time.Duration, *zap.Logger) error { return nil }
 
-// publishesToExchange knows nothing of the broker: RabbitMQ has no identity, and a message that was taken cannot be seen.
+// publishesToExchange knows nothing of the broker: RabbitMQ has no identity, and does not show what it has stored.
 type publishesToExchange struct{}
 
 // Kafka leaves the account as it is.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/base/preflight"
 )
 
@@ -33,6 +34,10 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, []preflight.Level{preflight.OK, preflight.OK, preflight.OK, preflight.Fail}, all, text)
 	require.Contains(t, text, "A connector that runs has it")
 	require.Contains(t, text, t.Name()+".letters")
+	require.NoError(t, c.Takes(within(t), "outbox.a"))
+	err := c.Takes(within(t), "letters")
+	require.ErrorContains(t, err, "it does not exist, so nothing was decided")
+	require.Equal(t, fault.Operator, fault.KindOf(err))
 	require.NoError(t, r.Keep(within(t)))
 
 	c.VHost = "nowhere"

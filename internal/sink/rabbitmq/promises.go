@@ -4,8 +4,8 @@ import "github.com/cdc-outbox/cdc-outbox/internal/sink"
 
 // Promises lists the promises of the connector.
 func Promises(lock bool) sink.Promises {
-	order := "The events of a key are in the order of their commits in each queue that takes all of them. Queues with " +
-		"several consumers hand them out in any order."
+	order := "The events of a key are in the order of their commits in each queue that takes all of them. Queues " +
+		"with several consumers hand them out in any order."
 	instances := "One works, the others wait. A frozen one that was replaced may still publish what it had in hand."
 	if !lock {
 		order += " What was in transit on a lost connection may come after its repeat, and after newer events."
