@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/process"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/rabbitserver"
 )
 
@@ -44,22 +46,17 @@ func rabbitBind(t *testing.T, s *rabbitserver.Server, exchange string) *amqp.Cha
 	return ch
 }
 
-// The connector is killed under load, another one takes the slot over, and the server is killed and started again: the
-// queue has each committed event, in the order of its key, in which a repeat is a rewind, and nothing that was rolled
-// back. The last message of a key is its newest event.
-func TestRabbitMQLosesNothing(t *testing.T) {
-	t.Parallel()
-	r, s := rabbitRig(t)
-	rabbitBind(t, s, "outbox.order")
-	relays := []interface{ Kill() }{r.start(), r.launch()}
+// rabbitLoad commits events of a few keys, numbered by key, and rolls some back, until stop, which returns how many
+// were committed.
+func rabbitLoad(t *testing.T, dsn string) (stop func() map[string]int) {
 	const keys = 4
-	var stop atomic.Bool
+	var ending atomic.Bool
 	var writers errgroup.Group
 	written := make([]int, keys)
 	for key := range keys {
-		conn := connect(t, r.db.DSN)
+		conn := connect(t, dsn)
 		writers.Go(func() error {
-			for n := 1; !stop.Load(); n++ {
+			for n := 1; !ending.Load(); n++ {
 				end := "COMMIT"
 				if n%10 == 0 {
 					end = "ROLLBACK"
@@ -77,6 +74,46 @@ func TestRabbitMQLosesNothing(t *testing.T) {
 			return nil
 		})
 	}
+	return func() map[string]int {
+		ending.Store(true)
+		require.NoError(t, writers.Wait())
+		all := map[string]int{}
+		for key, n := range written {
+			require.Greater(t, n, 50)
+			all["k"+strconv.Itoa(key)] = n
+		}
+		return all
+	}
+}
+
+// requireRabbitOrder requires that the queue has each event, in the order of its key, in which a repeat is a rewind,
+// and nothing that was rolled back. The last message of a key is its newest event.
+func requireRabbitOrder(t *testing.T, s *rabbitserver.Server, written map[string]int) {
+	t.Helper()
+	newest, last, repeats := map[string]int{}, map[string]int{}, 0
+	for _, m := range s.Messages(t, "outbox.order") {
+		key := m.Headers["outbox-key"].(string)
+		n, err := strconv.Atoi(string(m.Body))
+		require.NoError(t, err)
+		require.LessOrEqual(t, n, last[key]+1, "%s: event %d after event %d", key, n, last[key])
+		if n <= newest[key] {
+			repeats++
+		}
+		newest[key], last[key] = max(newest[key], n), n
+		require.Equal(t, []any{"COMMIT", key, m.Headers["id"]}, []any{m.Type, m.RoutingKey, m.MessageId})
+	}
+	require.Equal(t, written, newest)
+	require.Equal(t, written, last, "the last message of a key is its newest event")
+	t.Logf("%v, %d repeats", newest, repeats)
+}
+
+// The connector is killed under load, another one takes the slot over, and the server is killed and started again.
+func TestRabbitMQLosesNothing(t *testing.T) {
+	t.Parallel()
+	r, s := rabbitRig(t)
+	rabbitBind(t, s, "outbox.order")
+	relays := []interface{ Kill() }{r.start(), r.launch()}
+	stop := rabbitLoad(t, r.db.DSN)
 	for round := range soak(20, 4) {
 		//waits:ok the load runs in between
 		time.Sleep(700 * time.Millisecond)
@@ -89,28 +126,45 @@ func TestRabbitMQLosesNothing(t *testing.T) {
 			s.Up(t)
 		}
 	}
-	stop.Store(true)
-	require.NoError(t, writers.Wait())
+	written := stop()
 	r.awaitConfirmed()
+	requireRabbitOrder(t, s, written)
+}
 
-	newest, last, repeats := map[string]int{}, map[string]int{}, 0
-	for _, m := range s.Messages(t, "outbox.order") {
-		key := m.Headers["outbox-key"].(string)
-		n, err := strconv.Atoi(string(m.Body))
-		require.NoError(t, err)
-		require.LessOrEqual(t, n, newest[key]+1, "%s: event %d before its predecessor", key, n)
-		if n <= newest[key] {
-			repeats++
+// A connector is frozen under load until another one has published in its place, and thaws with messages in hand. The
+// other one waits for the queue of the slot, until the server has closed the frozen one's connection.
+func TestRabbitMQFrozenInstance(t *testing.T) {
+	t.Parallel()
+	r, s := rabbitRig(t)
+	r.db.Exec(t, "ALTER DATABASE "+r.db.Name+" SET wal_sender_timeout = '2s'")
+	r.env["CDC_OUTBOX_RABBITMQ_HEARTBEAT"] = "2s"
+	rabbitBind(t, s, "outbox.order")
+	instances := []*process.Process{r.start(), r.launch()}
+	stop := rabbitLoad(t, r.db.DSN)
+	published := func(p *process.Process) float64 {
+		st, err := p.Status()
+		if err != nil {
+			return 0
 		}
-		newest[key], last[key] = max(newest[key], n), n
-		require.Equal(t, []any{"COMMIT", key, m.Headers["id"]}, []any{m.Type, m.RoutingKey, m.MessageId})
+		n, _ := st["counts"].(map[string]any)["published"].(float64)
+		return n
 	}
-	for key := range keys {
-		require.Equal(t, written[key], newest["k"+strconv.Itoa(key)])
-		require.Greater(t, written[key], 50)
+	for round := range soak(6, 1) {
+		frozen, other := instances[round%2], instances[1-round%2]
+		before := published(frozen)
+		until(t, patience, 20*time.Millisecond, func() (bool, string) {
+			return published(frozen) > before, "the connector publishes nothing"
+		})
+		before = published(other)
+		require.NoError(t, frozen.Signal(syscall.SIGSTOP))
+		until(t, patience, 20*time.Millisecond, func() (bool, string) {
+			return published(other) > before, "the other one publishes nothing: " + other.LogTail(2)
+		})
+		require.NoError(t, frozen.Signal(syscall.SIGCONT))
 	}
-	require.Equal(t, newest, last, "the last message of a key is its newest event")
-	t.Logf("%v, %d repeats", newest, repeats)
+	written := stop()
+	r.awaitConfirmed()
+	requireRabbitOrder(t, s, written)
 }
 
 // A stranger's faults with sink: rabbitmq: each has its cause in /readyz, and ends with what is printed. Commands that
