@@ -63,7 +63,7 @@ func rabbitLoad(t *testing.T, dsn string) (stop func() map[string]int) {
 				}
 				_, err := conn.Exec(t.Context(), fmt.Sprintf(`BEGIN;
 					INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
-					VALUES ('order', 'k%d', '%s', '%d'); SELECT pg_sleep(0.003); %s`, key, end, written[key]+1, end))
+					VALUES ('order', 'k%d', '%s', '%d'); SELECT pg_sleep(0.02); %s`, key, end, written[key]+1, end))
 				if err != nil {
 					return err
 				}
