@@ -39,7 +39,8 @@ func cause(s Slot) alert.Cause {
 		return alert.Cause{
 			Code:     CauseLost,
 			Sentence: "The server has removed what the slot needs; it can never be read again.", Object: slot,
-			Next:     "Drop the slot. It must then be created again, and the missed events sent again.",
+			Next: "Make it again with the tool of its reader, and send the missed events again: for a cdc-outbox " +
+				"connector, `cdc-outbox slot recreate` with its configuration. If no process is to read it, drop it.",
 			Commands: []string{dropSlot(s.Name)},
 		}
 	case s.Synced:

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -52,6 +54,21 @@ func TestALostSlotHasOneRemedy(t *testing.T) {
 			}
 		}
 	}
+	hook, hooks := webhooks(t)
+	watching := startCommand(t, b.env, "monitor", "--http-listen=127.0.0.1:0", "--monitor-webhook="+hook)
+	for lost := false; !lost; {
+		select {
+		case body := <-hooks:
+			text := fmt.Sprint(body)
+			require.NotContains(t, text, "pg_drop_replication_slot")
+			if lost = body["alert"] == "slot_lost"; lost {
+				require.Contains(t, text, replace)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal(watching.text())
+		}
+	}
+	require.Equal(t, 0, watching.stop(syscall.SIGTERM), watching.text())
 	oneRemedy(b.env, false)
 	oneRemedy(append(b.env, "CDC_OUTBOX_ON_GAP=heal"), true)
 	r = start(t, b.env, "--on-fault=stay")

@@ -41,19 +41,18 @@ func (s Slots) Worst() alert.Level {
 	return worst
 }
 
-// replaceOwn gives the configured slot, if it is lost, the remedy that every command has for it. The monitor, which
-// knows nothing of the configuration, would have it dropped.
+// causeWithOwn is the slot's cause. The configured slot, if it is lost, has the remedy that every command has for it: the
+// monitor, which knows nothing of the configuration, would have it dropped.
+func causeWithOwn(c *config.Loaded, slot *slotmonitor.Slot) alert.Cause {
+	if slot.Name == c.Postgres.Slot && slot.Cause.Code == slotmonitor.CauseLost && !slot.Synced {
+		return slot.Cause.With(replaceLost(c))
+	}
+	return slot.Cause
+}
+
 func (s *Slots) replaceOwn(c *config.Loaded) {
 	for i := range s.Slots {
-		slot := &s.Slots[i]
-		if slot.Name == c.Postgres.Slot && slot.Cause.Code == slotmonitor.CauseLost && !slot.Synced {
-			slot.Cause = slot.Cause.With(replaceLost(c))
-		}
-	}
-	for i := range s.Alerts {
-		if a := &s.Alerts[i]; a.Subject == c.Postgres.Slot && a.Cause.Code == slotmonitor.CauseLost {
-			a.Cause = a.Cause.With(replaceLost(c))
-		}
+		s.Slots[i].Cause = causeWithOwn(c, &s.Slots[i])
 	}
 }
 
@@ -89,6 +88,12 @@ func WatchSlots(ctx context.Context, o Options, mc slotmonitor.Config) (*SlotWat
 		}
 		w.gaps.look(ctx, w.Config, mc.Only, w.Logger)
 		return w.gaps.findings(w.monitor.Latest())
+	}
+	mc.Cause = func(slot *slotmonitor.Slot) alert.Cause {
+		if slot == nil {
+			return alert.Cause{}
+		}
+		return causeWithOwn(o.Config, slot)
 	}
 	var err error
 	if w.monitor, err = w.watchSlots(mc, append(slotmonitor.Rules(), diagnose.EventsMayBeMissing)...); err != nil {
