@@ -41,8 +41,8 @@ func (s Slots) Worst() alert.Level {
 	return worst
 }
 
-// causeWithOwn is the slot's cause. The configured slot, if it is lost, has the remedy that every command has for it: the
-// monitor, which knows nothing of the configuration, would have it dropped.
+// causeWithOwn is the slot's cause. The configured slot, if it is lost, has the remedy that every command has for it:
+// the monitor, which knows nothing of the configuration, would have it dropped.
 func causeWithOwn(c *config.Loaded, slot *slotmonitor.Slot) alert.Cause {
 	if slot.Name == c.Postgres.Slot && slot.Cause.Code == slotmonitor.CauseLost && !slot.Synced {
 		return slot.Cause.With(replaceLost(c))
