@@ -163,7 +163,7 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayFlags) erro
 		Topics: wiring.Topics(c, db.DSN, db.Admin.Tables), HeaderID: wiring.IDOf(c),
 		HeaderBytes: wiring.HeaderBytes(c), IntoCompacted: o.intoCompacted, Progress: a.progress(),
 	})
-	if r == nil || err != nil && r.Rows == 0 { // nothing could be looked at, which is not "0 rows"
+	if r == nil || err != nil && r.Rows == 0 && ctx.Err() == nil { // it could not look, which is not "0 rows"
 		return err
 	}
 	if perr := a.printReplay(r, o.asJSON); err == nil {
