@@ -62,12 +62,18 @@ func TestSetupWaitsForCommits(t *testing.T) {
 	exec(watching, "ALTER SYSTEM SET synchronous_standby_names = 'absent'")
 	exec(watching, "SELECT pg_reload_conf()")
 	// Commits wait from the moment on in which the checkpointer has read the setting, which nothing shows but a wait.
-	var probes errgroup.Group
+	var probes, g errgroup.Group
 	probing, waited := open(), make(chan struct{})
+	oldest, older, committing := open(), open(), open()
+	ctx, end := context.WithCancel(t.Context())
+	t.Cleanup(func() { // before the connections are closed
+		end()
+		_, _ = probes.Wait(), g.Wait()
+	})
 	exec(probing, "SET synchronous_commit = on")
 	probes.Go(func() error {
 		for {
-			_, err := probing.Exec(t.Context(), "SELECT txid_current()")
+			_, err := probing.Exec(ctx, "SELECT pg_logical_emit_message(true, 'probe', '')")
 			select {
 			case <-waited:
 				return err
@@ -82,14 +88,12 @@ func TestSetupWaitsForCommits(t *testing.T) {
 	close(waited)
 	exec(watching, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 	require.NoError(t, probes.Wait())
-	oldest, older, committing := open(), open(), open()
 	exec(oldest, "BEGIN")
 	oldestXID := xid(t, oldest)
-	var g errgroup.Group
 	done := make(chan struct{})
 	g.Go(func() error {
 		defer close(done)
-		return Ensure(t.Context(), db.DSN, db.cfg, true)
+		return Ensure(ctx, db.DSN, db.cfg, true)
 	})
 	until(waitedFor(oldestXID))
 	exec(older, "BEGIN")
@@ -99,7 +103,7 @@ func TestSetupWaitsForCommits(t *testing.T) {
 	exec(committing, "SET synchronous_commit = on")
 	exec(committing, "BEGIN")
 	exec(committing, insertRow)
-	g.Go(func() error { _, err := committing.Exec(t.Context(), "COMMIT"); return err })
+	g.Go(func() error { _, err := committing.Exec(ctx, "COMMIT"); return err })
 	until(inSyncRep)
 	exec(older, "COMMIT")
 	until("EXISTS (SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() " +
