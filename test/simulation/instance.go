@@ -33,11 +33,12 @@ type instance struct {
 	w    *world
 	name string
 
-	mu   sync.Mutex
-	runs int
-	life *life // the present one, nil while it is down
-	all  sync.WaitGroup
-	over error // why it stays down
+	mu    sync.Mutex
+	runs  int
+	life  *life // the present one, nil while it is down
+	all   sync.WaitGroup
+	over  error // why it stays down
+	unfit bool  // it ended because rows were hidden from its stream
 }
 
 // life is one process.
@@ -84,6 +85,14 @@ func (in *instance) ended(l *life, err error) {
 		return
 	}
 	in.life = nil
+	if errors.Is(err, errUnpublished) {
+		in.unfit = true
+		in.mu.Unlock()
+		if !in.w.postgres.Hides() { // it was put right before the process had ended
+			in.revive()
+		}
+		return
+	}
 	if err != nil && fault.KindOf(err) == fault.Operator {
 		in.over = err
 		in.mu.Unlock()
@@ -161,11 +170,13 @@ func (w *world) routes(host string) []network.Route {
 
 var errKilled = errors.New("the process was killed")
 
-// relay builds the process's relay.
-func (in *instance) relay(l *life) (interface {
+// runs is what a process runs.
+type runs interface {
 	Run(ctx context.Context) error
-}, error,
-) {
+}
+
+// relay builds the process's relay.
+func (in *instance) relay(l *life) (runs, error) {
 	dialer := in.w.net.Dialer(l.host)
 	dial := func(ctx context.Context, kind, address string) (net.Conn, error) {
 		if l.dead.Load() {
@@ -205,7 +216,7 @@ func newRouter() (router.Router, error) {
 
 type dialFunc = func(ctx context.Context, kind, address string) (net.Conn, error)
 
-func (in *instance) readsLog(l *life, dial dialFunc, logger *zap.Logger) (*connector.Connector, error) {
+func (in *instance) readsLog(l *life, dial dialFunc, logger *zap.Logger) (runs, error) {
 	p := in.w.plan
 	rt, err := newRouter()
 	if err != nil {
@@ -232,14 +243,18 @@ func (in *instance) readsLog(l *life, dial dialFunc, logger *zap.Logger) (*conne
 	if cfg.Sink = kafka.Open(producer); !p.ExactlyOnce {
 		cfg.Keeper = kafka.NewKeeper(producer.Cluster, logger)
 	}
-	return connector.New(cfg)
+	c, err := connector.New(cfg)
+	if err != nil || p.LookEvery == 0 {
+		return c, err
+	}
+	return newAccount(c, producer, dial, p.LookEvery), nil
 }
 
 func (in *instance) producer(l *life, dial dialFunc, logger *zap.Logger) kafka.Config {
 	p := in.w.plan
 	cfg := kafka.Config{
-		Cluster: wire.Cluster{Dial: dial, RequestTimeout: p.RequestTime}, Owned: true, Logger: logger,
-		MaxRequestBytes: p.Request, MaxBatchBytes: p.Request,
+		Cluster: wire.Cluster{Dial: dial, RequestTimeout: p.RequestTime, Identity: &wire.Identity{}}, Owned: true,
+		Logger: logger, MaxRequestBytes: p.Request, MaxBatchBytes: p.Request, Ends: &kafka.LogEnds{},
 	}
 	for id := range int32(p.Brokers) {
 		cfg.Brokers = append(cfg.Brokers, broker.Address(id))

@@ -20,7 +20,7 @@ func (w *world) judgeLatency() {
 		return
 	}
 	var took []time.Duration
-	log := w.postgres.Look().Log
+	log := w.postgres.Log()
 	w.mu.Lock()
 	for _, t := range log {
 		if w.plan.Polling > 0 && len(t.Rows) > w.plan.Polling*w.plan.Batch {

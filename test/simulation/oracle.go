@@ -32,12 +32,12 @@ func (w *world) has(id string) bool {
 
 // missing lists the events that are committed and not in Kafka.
 func (w *world) missing() (ids []string) {
-	log := w.postgres.Look().Log
+	log := w.postgres.Log()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range log {
 		for _, row := range t.Rows {
-			if !w.has(row.ID) {
+			if !row.Hidden && !w.has(row.ID) {
 				ids = append(ids, row.ID)
 			}
 		}
@@ -52,7 +52,7 @@ func (w *world) confirmed(pid int, flush walsender.LSN, wrong string) {
 		w.wrong("M", "session %d: %s", pid, wrong)
 	}
 	lost := ""
-	log := w.postgres.Look().Log
+	log := w.postgres.Log()
 	w.mu.Lock()
 	for i := len(log) - 1; i >= 0 && lost == ""; i-- {
 		t := &log[i]
@@ -60,7 +60,7 @@ func (w *world) confirmed(pid int, flush walsender.LSN, wrong string) {
 			continue
 		}
 		for _, row := range t.Rows {
-			if !w.has(row.ID) {
+			if !row.Hidden && !w.has(row.ID) {
 				lost = row.ID
 				break
 			}
@@ -96,8 +96,11 @@ func (w *world) judge() {
 	}
 	place := map[string]int{} // of an event among the events of its key
 	count := map[string]int{}
-	for _, t := range w.postgres.Look().Log {
+	for _, t := range w.postgres.Log() {
 		for _, row := range t.Rows {
+			if row.Hidden {
+				continue
+			}
 			key := row.Topic + "/" + row.Key
 			place[row.ID] = count[key]
 			count[key]++
@@ -105,6 +108,7 @@ func (w *world) judge() {
 	}
 	w.judgeGhosts()
 	w.judgeRepeats()
+	w.judgeGaps()
 	w.judgeLatency()
 	for _, p := range w.kafka.Partitions() {
 		w.judgePartition(&p, place, count)

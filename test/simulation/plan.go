@@ -51,6 +51,9 @@ const (
 
 	Promote       Kind = "promote"        // the server dies, its standby takes its place; the next comes B s later
 	DetachStandby Kind = "detach standby" // the standby is not connected
+
+	Unpublish Kind = "unpublish" // rows are hidden from the stream in way A, among them B transactions at once
+	Flicker   Kind = "flicker"   // a transaction that hides its own rows, all of B but the last
 )
 
 // Step is one event of a run.
@@ -89,6 +92,7 @@ type Plan struct {
 	Polling     int           // workers of source: polling; 0: the log is read
 	Batch       int           // polling.batch
 	Delete      bool          // polling.after: delete
+	LookEvery   time.Duration // monitor.interval; 0: no account of gaps is kept
 	Steps       []Step
 	graceful    bool  // all steps are harmless
 	kept        []int // numbers of the steps in the seed's own plan, nil for all
@@ -103,6 +107,9 @@ func (p *Plan) String() string {
 	if p.Lag > 0 {
 		fmt.Fprintf(&b, "  a standby lags by %s, its copy of the slot by %s, the gate waits for %q\n", p.Lag,
 			p.CopyTime, p.Gate)
+	}
+	if p.LookEvery > 0 {
+		fmt.Fprintf(&b, "  gaps are looked for every %s\n", p.LookEvery)
 	}
 	if p.Polling > 0 {
 		fmt.Fprintf(&b, "  source: polling, %d workers, batches of %d, rows are deleted %v\n", p.Polling, p.Batch,
@@ -206,6 +213,7 @@ func NewPlan(seed uint64, sw Switches) *Plan {
 	p.Kafka4 = r.IntN(2) == 0
 	p.harder(sw, length)
 	p.standby(sw, length)
+	p.gaps(sw, length)
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return p
 }

@@ -20,7 +20,7 @@ import (
 // stream.
 var ofTheLog = []Kind{
 	Foreign, SaveSlot, Terminate, LockTable, Deny, Restore, Fence, Limit, Promote, DetachStandby, BusyCoordinator,
-	UnknownProducer,
+	UnknownProducer, Unpublish, Flicker,
 }
 
 // NewPollingPlan draws a plan for source: polling from the seed.
@@ -28,7 +28,7 @@ func NewPollingPlan(seed uint64) *Plan {
 	p := NewPlan(seed, Switches{Pairs: true, Stale: true})
 	r := rand.New(rand.NewPCG(seed, 0x901))
 	p.Polling, p.Batch, p.Delete = 1+r.IntN(3), []int{1, 3, 20, 8000}[r.IntN(4)], r.IntN(2) == 0
-	p.Lag, p.Gate = 0, ""
+	p.Lag, p.Gate, p.LookEvery = 0, "", 0
 	p.Steps = slices.DeleteFunc(p.Steps, func(s Step) bool { return slices.Contains(ofTheLog, s.Kind) })
 	length := p.Steps[len(p.Steps)-1].At
 	for range r.IntN(5) {

@@ -47,6 +47,8 @@ func (w *world) applyStep(s Step) {
 		w.kafka.Move(s.A)
 	case Fence:
 		w.kafka.Fence()
+	case Unpublish, Flicker:
+		w.hide(s)
 	default:
 		w.takeLasting(s, in)
 	}
@@ -156,10 +158,15 @@ func (w *world) fate(n uint64, _ int32, key int16) broker.Fate {
 	return w.trouble
 }
 
-// commit writes transactions of rows. Keys are few, so that each has many events.
+// commit writes transactions of rows.
 func (w *world) commit(transactions, rows int) {
-	var all [][]walsender.Row
+	w.postgres.Commit(w.transactions(transactions, rows)...)
+}
+
+// transactions makes up rows. Keys are few, so that each has many events.
+func (w *world) transactions(transactions, rows int) (all [][]walsender.Row) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	for range transactions {
 		var t []walsender.Row
 		for range rows {
@@ -172,8 +179,7 @@ func (w *world) commit(transactions, rows int) {
 		}
 		all = append(all, t)
 	}
-	w.mu.Unlock()
-	w.postgres.Commit(all...)
+	return all
 }
 
 // keepSnapshots copies the server's disk now and then, for plans that need it.

@@ -140,6 +140,7 @@ func (r *Result) String() string { return strings.Join(r.Problems, "\n") }
 // Run takes a plan through, in the bubble of the caller.
 func Run(p *Plan, tracing bool) *Result {
 	w := newWorld(p, tracing)
+	w.beginAccount() // with the slot, so every copy of the server's disk has it
 	w.keepSnapshots()
 	w.copySlot()
 	for _, in := range w.instances {
@@ -169,13 +170,16 @@ const patience = 150 * time.Second
 func (w *world) settle() {
 	until := time.Now().Add(patience)
 	for {
+		w.putRight() // an instance may end only now because of what was hidden
 		missing := w.missing()
 		switch {
-		case len(missing) == 0 && w.settled():
+		case len(missing) == 0 && w.settled() && w.accountStands():
 			time.Sleep(2 * time.Second) // repeats would show now
 			return
 		case w.stopped():
 			return
+		case time.Now().After(until) && len(missing) == 0 && w.settled():
+			return // the account is judged later
 		case time.Now().After(until):
 			w.wrong("L", "%s after the last fault %d events have not arrived, the first is %v; %s", patience,
 				len(missing), first(missing), w.unsettled())

@@ -100,6 +100,9 @@ func New(cfg Config, net *network.Network) *Cluster {
 	return c
 }
 
+// ClusterID is the id of the cluster, whatever becomes of it.
+const ClusterID = "simulated"
+
 // Address is where a broker listens.
 func Address(id int32) string { return fmt.Sprintf("10.0.1.%d:9092", id+1) }
 

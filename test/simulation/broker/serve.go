@@ -181,6 +181,7 @@ func (c *Cluster) metadata(req *kmsg.MetadataRequest) kmsg.Response {
 		}
 	}
 	res.ControllerID = c.coordinator()
+	res.ClusterID = kmsg.StringPtr(ClusterID)
 	for _, asked := range req.Topics {
 		t := kmsg.NewMetadataResponseTopic()
 		t.Topic = asked.Topic

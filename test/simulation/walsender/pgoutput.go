@@ -26,8 +26,8 @@ func encodeCommit(t *Txn) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(t.At.Sub(postgresEpoch).Microseconds()))
 }
 
-func encodeRelation() []byte {
-	b := binary.BigEndian.AppendUint32([]byte{'R'}, relationOID)
+func encodeRelation(oid uint32) []byte {
+	b := binary.BigEndian.AppendUint32([]byte{'R'}, oid)
 	b = append(b, "public\x00outbox\x00d"...)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(Columns)))
 	for _, c := range Columns {
@@ -39,8 +39,8 @@ func encodeRelation() []byte {
 	return b
 }
 
-func encodeInsert(row Row) []byte {
-	b := binary.BigEndian.AppendUint32([]byte{'I'}, relationOID)
+func encodeInsert(oid uint32, row Row) []byte {
+	b := binary.BigEndian.AppendUint32([]byte{'I'}, oid)
 	b = append(b, 'N')
 	b = binary.BigEndian.AppendUint16(b, uint16(len(Columns)))
 	for _, v := range []string{row.ID, row.Topic, row.Key, "changed", row.ID} {

@@ -16,43 +16,6 @@ type LSN uint64
 
 func (l LSN) String() string { return fmt.Sprintf("%X/%X", uint32(l>>32), uint32(l)) }
 
-// Row is one event.
-type Row struct{ ID, Topic, Key string }
-
-// Txn is a committed transaction. Its commit record starts at Commit; End is where the next record starts.
-type Txn struct {
-	XID         uint32
-	Commit, End LSN
-	At          time.Time
-	Rows        []Row
-}
-
-// Slot is the replication slot.
-type Slot struct {
-	Name      string
-	Confirmed LSN
-	saved     LSN // on disk: what a restart brings back before 17
-	Restart   LSN
-}
-
-// State is all that a snapshot of the disk holds.
-type State struct {
-	Timeline int32
-	Past     []Switch
-	End      LSN // of the log
-	Log      []Txn
-	Slot     Slot
-	Table    map[string]map[string]string // the checkpoint's rows by slot
-	xid      uint32
-}
-
-func (s *State) clone() State {
-	c := *s
-	c.Log = slices.Clone(s.Log)
-	c.Table = cloneTable(s.Table)
-	return c
-}
-
 // Config says what kind of server it is.
 type Config struct {
 	SystemID, Database, Publication, Slot, Table string
@@ -80,12 +43,15 @@ type Server struct {
 	locked   bool // the checkpoint's table
 	sessions map[int]*session
 	lastPID  int
-	holder   int           // backend that reads from the slot, 0: none
-	told     map[LSN]bool  // by keepalives: what may be confirmed besides the ends of commits
-	standby  *standby      // nil: none
-	polled   *polledTable  // nil: the outbox is read from the log
-	lives    int           // how often the server was stopped
-	grown    chan struct{} // closed and replaced when the log has grown or anything else has happened
+	holder   int          // backend that reads from the slot, 0: none
+	told     map[LSN]bool // by keepalives: what may be confirmed besides the ends of commits
+	standby  *standby     // nil: none
+	polled   *polledTable // nil: the outbox is read from the log
+	lives    int          // how often the server was stopped
+	lastGap  int64
+	running  map[uint32]bool       // numbers of transactions
+	known    map[string]*statement // by text
+	grown    chan struct{}         // closed and replaced when the log has grown or anything else has happened
 
 	// Confirmed, where set, sees each flush position that a client reports, before it counts, and what is wrong with
 	// it alone.
@@ -101,10 +67,12 @@ func New(cfg Config) *Server {
 	const begin = 0x1000000
 	s := &Server{
 		cfg: cfg, up: true, told: map[LSN]bool{begin: true}, sessions: map[int]*session{}, lastPID: 100,
-		grown: make(chan struct{}),
+		grown: make(chan struct{}), running: map[uint32]bool{},
+		known: map[string]*statement{},
 		state: State{
 			Timeline: 1, End: begin, xid: firstXID, Table: map[string]map[string]string{},
-			Slot: Slot{Name: cfg.Slot, Confirmed: begin, saved: begin, Restart: begin},
+			Slot:    Slot{Name: cfg.Slot, Confirmed: begin, saved: begin, Restart: begin},
+			Catalog: newCatalog(),
 		},
 	}
 	if cfg.Standby != "" {
@@ -149,13 +117,20 @@ func (s *Server) Commit(txns ...[]Row) []Txn {
 
 // append writes committed transactions to the log. The lock is held.
 func (s *Server) append(txns ...[]Row) []Txn {
+	began := s.state.End
 	for _, rows := range txns {
 		s.state.End += LSN(120 * len(rows))
 	}
 	var made []Txn
 	for _, rows := range txns {
 		s.state.xid++
-		t := Txn{XID: s.state.xid, Commit: s.state.End, End: s.state.End + 48, At: time.Now(), Rows: rows}
+		t := Txn{
+			XID: s.state.xid, Commit: s.state.End, End: s.state.End + 48, At: time.Now(), Rows: rows, Began: began,
+			BeganAt: time.Now(), relation: s.state.Catalog.Relation,
+		}
+		for i := range rows {
+			rows[i].Hidden = rows[i].Hidden || s.state.Catalog.hides()
+		}
 		s.state.End = t.End
 		made = append(made, t)
 	}
@@ -179,6 +154,13 @@ func (s *Server) Look() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state.clone()
+}
+
+// Log lists the committed transactions, for reading only: what is in the log stays as it is.
+func (s *Server) Log() []Txn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clip(s.state.Log)
 }
 
 // Holder is the backend that reads from the slot, 0 for none.
@@ -264,6 +246,7 @@ func (s *Server) Stop(crash bool) {
 	s.mu.Lock()
 	s.up, s.holder = false, 0
 	s.lives++
+	clear(s.running)
 	if crash || s.cfg.Version < 170000 {
 		s.state.Slot.Confirmed = s.state.Slot.saved
 	}

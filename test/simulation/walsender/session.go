@@ -205,7 +205,7 @@ type extended struct {
 func (x *extended) handleMessage(m pgproto3.FrontendMessage) error {
 	switch m := m.(type) {
 	case *pgproto3.Parse:
-		st, err := parse(m.Query)
+		st, err := x.c.server.parsed(m.Query)
 		if err != nil {
 			return err
 		}
@@ -267,7 +267,7 @@ func (c *session) simple(sql string) error {
 		c.backend.Send(&pgproto3.EmptyQueryResponse{})
 		return nil
 	}
-	st, err := parse(sql)
+	st, err := c.server.parsed(sql)
 	if err != nil {
 		return err
 	}

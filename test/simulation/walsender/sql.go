@@ -56,7 +56,8 @@ type statement struct {
 	returns    []expr
 	parameters []uint32
 	arguments  []*string
-	formats    []int16 // of the results
+	formats    []int16                              // of the results
+	do         func(*scope) (tag string, err error) // instead of all that
 }
 
 type column struct {
@@ -156,14 +157,28 @@ type parser struct {
 	at     int
 }
 
-func parse(sql string) (*statement, error) {
-	sql = operators.ReplaceAllString(sql, "$1")
-	p := &parser{sql: sql, tokens: tokens.FindAllStringIndex(sql, -1)}
-	var st *statement
-	var err error
+// parsed is parse with a memory: each connection sends the same texts.
+func (s *Server) parsed(sql string) (st *statement, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st, is := s.known[sql]
+	if !is {
+		if st, err = parse(sql); err == nil {
+			s.known[sql] = st
+		}
+	}
+	return st, err
+}
+
+func parse(sql string) (st *statement, err error) {
+	if st = gapsStatement(sql); st != nil {
+		return st, nil
+	}
 	if strings.Contains(sql, "pg_stat_replication") { // what the relay asks about standbys is not evaluated but known
 		st = &statement{kind: "select", returns: []expr{known(oidText, (*scope).lookAtStandbys)}}
 	} else if st = polledFacts(sql); st == nil {
+		sql = operators.ReplaceAllString(sql, "$1")
+		p := &parser{sql: sql, tokens: tokens.FindAllStringIndex(sql, -1)}
 		st, err = p.statement()
 	}
 	if err != nil {

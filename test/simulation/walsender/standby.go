@@ -31,6 +31,9 @@ type written struct {
 	end   LSN
 	part  LSN // what the standby has flushed half of the lag before
 	table map[string]map[string]string
+
+	catalog Catalog
+	gaps    []Gap
 }
 
 func newStandby(lag time.Duration, s *State) *standby {
@@ -42,7 +45,7 @@ func newStandby(lag time.Duration, s *State) *standby {
 // copyFrom makes it a new copy of the server.
 func (b *standby) copyFrom(s *State) {
 	b.flushed, b.copied, b.pending = s.End, s.Slot.Confirmed, nil
-	b.whole = written{end: s.End, table: cloneTable(s.Table)}
+	b.whole = written{end: s.End, table: cloneTable(s.Table), catalog: s.Catalog.clone(), gaps: slices.Clone(s.Gaps)}
 }
 
 func cloneTable(table map[string]map[string]string) map[string]map[string]string {
@@ -64,7 +67,9 @@ func (b *standby) receive(s *State) {
 		return
 	}
 	part := s.End - 24 - 48*(s.End>>4%3)
-	b.pending = append(b.pending, written{time.Now().Add(b.lag), s.End, max(before, part), cloneTable(s.Table)})
+	b.pending = append(b.pending, written{
+		time.Now().Add(b.lag), s.End, max(before, part), cloneTable(s.Table), s.Catalog.clone(), slices.Clone(s.Gaps),
+	})
 }
 
 // advance works out what it has flushed by now.
@@ -131,11 +136,12 @@ func (s *Server) Promote() (lost []Row) {
 			continue
 		}
 		s.state.Log = append(s.state.Log, t)
-		s.state.xid, end = t.XID, max(end, t.End)
+		s.state.xid, end = max(s.state.xid, t.XID), max(end, t.End)
 	}
 	s.state.Past = append(slices.Clone(old.Past), Switch{old.Timeline, end})
 	s.state.Timeline++
 	s.state.Table = cloneTable(b.whole.table)
+	s.state.Catalog, s.state.Gaps = b.whole.catalog.clone(), slices.Clone(b.whole.gaps)
 	s.state.Slot.Confirmed, s.state.Slot.saved, s.state.Slot.Restart = b.copied, b.copied, b.copied
 	maps.DeleteFunc(s.told, func(at LSN, _ bool) bool { return at > end })
 	s.say("promoted at %s, where the log ended at %s; the slot is at %s; %d events are lost", end, old.End, b.copied,

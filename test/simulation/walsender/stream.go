@@ -23,7 +23,7 @@ type streaming struct {
 	heard   time.Time
 	timeout time.Duration
 	replies chan reply
-	related bool // the relation was described
+	related uint32 // the relation that was described
 	due     []byte
 	done    atomic.Bool // the client ends the stream
 	flushed LSN         // what the client confirmed last
@@ -210,7 +210,7 @@ func (st *streaming) catchUp() bool {
 		st.s.mu.Lock()
 		var t *Txn
 		for i := range st.s.state.Log {
-			if st.s.state.Log[i].Commit >= st.next {
+			if st.s.state.Log[i].Commit >= st.next && !st.s.state.Log[i].hidden() {
 				c := st.s.state.Log[i]
 				t = &c
 				break
@@ -240,11 +240,14 @@ func (st *streaming) transaction(t *Txn) bool {
 	limit := st.c.duration("transaction_timeout")
 	st.add(encodeBegin(t))
 	for i, row := range t.Rows {
-		if !st.related {
-			st.related = true
-			st.add(encodeRelation())
+		if row.Hidden {
+			continue
 		}
-		st.addAt(t.Commit-LSN(120*(len(t.Rows)-i)), encodeInsert(row))
+		if st.related != t.relation {
+			st.related = t.relation
+			st.add(encodeRelation(t.relation))
+		}
+		st.addAt(t.Commit-LSN(120*(len(t.Rows)-i)), encodeInsert(t.relation, row))
 		if (i+1)%piece == 0 && i+1 < len(t.Rows) {
 			if !st.flush() {
 				return false

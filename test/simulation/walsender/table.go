@@ -24,18 +24,21 @@ func (s *Server) run(c *session, st *statement) ([][]*string, string, error) {
 	if err := s.awaitLock(c, st); err != nil {
 		return nil, "", err
 	}
-	switch st.kind {
-	case "select":
+	switch {
+	case st.do != nil:
+		tag, err := st.do(&scope{server: s, session: c, st: st})
+		return nil, tag, err
+	case st.kind == "select":
 		rows, err := s.query(c, st)
 		return rows, fmt.Sprintf("SELECT %d", len(rows)), err
-	case "update":
+	case st.kind == "update":
 		return s.update(c, st)
 	}
 	return s.insert(c, st)
 }
 
 func (s *Server) awaitLock(c *session, st *statement) error {
-	if st.kind == "select" || !s.locked {
+	if st.kind == "select" || st.do != nil || !s.locked {
 		return nil
 	}
 	limit := 24 * time.Hour
