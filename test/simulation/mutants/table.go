@@ -375,6 +375,48 @@ var mutants = []mutant{
 
 	// gaps, and how they are settled
 	{
+		"begin a gap at the last check", "internal/postgres/gap/mark.go",
+		"		return look, &m", "		return look, &look", "", "",
+	},
+	{
+		"begin a gap after transactions that still ran", "internal/postgres/gap/mark.go",
+		"	if m.Done == 0 && oldest >= m.Next {", "	if m.Done == 0 {", "", "",
+	},
+	{
+		"end a gap at the check before", "internal/postgres/gap/look.go",
+		"publication+\": \"+differs)\n		st.gap.ToLSN, st.gap.ToAt = s.LSN, &s.Now",
+		"publication+\": \"+differs)\n		st.gap.ToLSN, st.gap.ToAt = w.ToLSN, &w.ToAt",
+		"", "",
+	},
+	{
+		"never end a gap that lasted", "internal/postgres/gap/look.go",
+		"&s.Evidence, lasting.ID", "&s.Evidence, -lasting.ID", "", "",
+	},
+	{
+		"look for gaps only while the relay runs", "internal/postgres/gap/look.go",
+		"	case differs != \"\":", "	case differs != \"\" && !starts:", "", "",
+	},
+	{
+		"look for gaps only at a start", "internal/postgres/gap/look.go",
+		"	case differs != \"\":", "	case differs != \"\" && starts:", "", "",
+	},
+	{
+		"take a table for published that is published now", "internal/postgres/gap/evidence.go",
+		"		case there && !kept:", "		case there && !kept && len(r.Entries) == 0:", "", "",
+	},
+	{
+		"take a table of the same name for the same table", "internal/postgres/gap/evidence.go",
+		"		case !there && !slices", "		case false && !slices", "", "",
+	},
+	{
+		"do not compare the options of the publication", "internal/postgres/gap/evidence.go",
+		"	case e.Version != now.Version && e.Owner == now.Owner:", "	case false:", "", "",
+	},
+	{
+		"write down what a check has seen without the gap", "internal/postgres/gap/look.go",
+		"	if st.gap != nil {\n		g = *st.gap\n	}", "	_ = st.gap", "", "",
+	},
+	{
 		"take an emptied partition for a whole one", "internal/sink/kafka/reader/retention.go",
 		"	return time.Now(), nil", "	return before, nil", "", "./internal/sink/kafka/reader TestRemoved",
 	},
