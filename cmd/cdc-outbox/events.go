@@ -69,7 +69,7 @@ func (a *app) events(ctx context.Context, c *config.Loaded, o *eventsFlags) erro
 	}
 	route := p.Router
 	opts := catalogue.Options{
-		Preview: p, Last: o.last, Type: routing.TypeColumn(c),
+		Preview: p, Last: o.last, Type: c.Router.Roles().Type,
 		Known: func() []schemaregistry.Known { return routing.KnownSchemas(route) },
 	}
 	if !o.offline {

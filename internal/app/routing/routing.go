@@ -216,14 +216,6 @@ func catalog(dsn func() (string, error)) func(*pgoutput.Relation) (router.Catalo
 	}
 }
 
-// TypeColumn is the column with the type of an event. Debezium's router reads none; its tables have `type`.
-func TypeColumn(c *config.Loaded) string {
-	if c.Router.Preset == config.PresetDebezium {
-		return "type"
-	}
-	return c.Router.Columns.Type
-}
-
 // TopicNames returns how rows name their topics: the template, and the function that renames its result; nil if nothing
 // does.
 func TopicNames(c *config.Loaded) (template string, rename func(name string) string) {
