@@ -20,8 +20,9 @@ const (
 	// maxAnswer bounds an answer, which has the text of the schema. A registry stores schemas in Kafka records, which
 	// are rarely allowed to be longer than 1 MiB, and JSON may double that.
 	maxAnswer = 8 << 20
-	// accept is the media type of the API, first in its own form.
-	accept = "application/vnd.schemaregistry.v1+json, application/json"
+	// mediaType is the API's own; accept also takes plain JSON.
+	mediaType = "application/vnd.schemaregistry.v1+json"
+	accept    = mediaType + ", application/json"
 
 	codeNoSubject = 40401
 	codeNoVersion = 40402
@@ -82,7 +83,7 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (*
 	}
 	req.Header.Set("Accept", accept)
 	if method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/vnd.schemaregistry.v1+json")
+		req.Header.Set("Content-Type", mediaType)
 	}
 	if c.Authorize != nil {
 		if err := c.Authorize(ctx, req); err != nil {
@@ -102,6 +103,19 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (*
 	return resp, nil
 }
 
+// decode reads an answer's body. malformed: it is not JSON of this form, for which the caller has the words.
+func (c *Client) decode(ctx context.Context, resp *http.Response, into any) (malformed bool, err error) {
+	body := &io.LimitedReader{R: resp.Body, N: maxAnswer}
+	err = json.NewDecoder(body).Decode(into)
+	switch {
+	case body.N <= 0:
+		return false, c.failed(false, fmt.Errorf("its answer is longer than %d bytes", maxAnswer), correctURL)
+	case err != nil && (ctx.Err() != nil || fault.Connection(err) != ""):
+		return false, c.unreachable(ctx, err)
+	}
+	return err != nil, nil
+}
+
 // read takes the id out of an answer.
 func (c *Client) read(ctx context.Context, resp *http.Response, need router.UnresolvedSchema) (reply, error) {
 	var got struct {
@@ -109,14 +123,11 @@ func (c *Client) read(ctx context.Context, resp *http.Response, need router.Unre
 		Version *int64 `json:"version"`
 		content
 	}
-	body := &io.LimitedReader{R: resp.Body, N: maxAnswer}
-	err := json.NewDecoder(body).Decode(&got)
+	malformed, err := c.decode(ctx, resp, &got)
 	switch {
-	case body.N <= 0:
-		return reply{}, c.failed(false, fmt.Errorf("its answer is longer than %d bytes", maxAnswer), correctURL)
-	case err != nil && (ctx.Err() != nil || fault.Connection(err) != ""):
-		return reply{}, c.unreachable(ctx, err)
-	case err != nil || got.ID == nil || got.Version == nil:
+	case err != nil:
+		return reply{}, err
+	case malformed || got.ID == nil || got.Version == nil:
 		return reply{}, c.failed(false, errors.New("its answer is not a version of a subject"), correctURL)
 	case *got.ID < 0 || *got.ID > 1<<31-1:
 		return reply{}, c.failed(false, fmt.Errorf("its answer has the id %d, which no frame can hold", *got.ID),

@@ -5,12 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/base/fault"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/router/encoding"
 )
@@ -123,14 +120,11 @@ func (c *Client) readCompatible(ctx context.Context, resp *http.Response, j *Jud
 		Compatible *bool    `json:"is_compatible"`
 		Messages   []string `json:"messages"`
 	}
-	body := &io.LimitedReader{R: resp.Body, N: maxAnswer}
-	err := json.NewDecoder(body).Decode(&got)
+	malformed, err := c.decode(ctx, resp, &got)
 	switch {
-	case body.N <= 0:
-		return c.failed(false, fmt.Errorf("its answer is longer than %d bytes", maxAnswer), correctURL)
-	case err != nil && (ctx.Err() != nil || fault.Connection(err) != ""):
-		return c.unreachable(ctx, err)
-	case err != nil || got.Compatible == nil:
+	case err != nil:
+		return err
+	case malformed || got.Compatible == nil:
 		return c.failed(false, errors.New("its answer has no is_compatible"), correctURL)
 	}
 	j.Compatible = *got.Compatible
