@@ -89,7 +89,7 @@ func (a *app) schemaCheck(ctx context.Context, c *config.Loaded, paths []string,
 		return err
 	}
 	if c.Router.Registry.Encode && o.rows > 0 {
-		p, err := service.PreviewOptions(ctx, c)
+		p, err := service.PreviewTables(c)
 		if err != nil {
 			return err
 		}

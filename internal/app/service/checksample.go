@@ -24,12 +24,17 @@ const sampledRows = 100
 
 // PreviewOptions are the options for reading rows and routing them as Run would.
 func PreviewOptions(ctx context.Context, c *config.Loaded) (preview.Options, error) {
-	db, err := wiring.NewTarget(c)
-	if err != nil {
-		return preview.Options{}, err
+	o, err := PreviewTables(c)
+	if err == nil {
+		o.Router, err = routing.NewTo(ctx, c, "")
 	}
-	route, err := routing.NewTo(ctx, c, "")
-	return preview.Options{DSN: db.DSN, Admin: db.Admin, Router: route, Policies: wiring.Policies(c)}, err
+	return o, err
+}
+
+// PreviewTables are the options for reading rows, without a router.
+func PreviewTables(c *config.Loaded) (preview.Options, error) {
+	db, err := wiring.NewTarget(c)
+	return preview.Options{DSN: db.DSN, Admin: db.Admin, Policies: wiring.Policies(c)}, err
 }
 
 // sampleTimeout bounds a sort of a large table that has no index on the timestamp.
