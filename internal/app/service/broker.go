@@ -33,7 +33,7 @@ func (p *process) broker(metrics *telemetry.Metrics, registry prometheus.Registe
 			Reconnected: reconnected,
 		})
 		return broker{open: open, publishes: func(c *connector.Connector) publishes {
-			return publishesToStream{c, stream}
+			return publishesToStream{connector: c, stream: stream}
 		}}, nil
 	}
 	if c.Sink == config.SinkRabbitMQ {

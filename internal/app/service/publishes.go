@@ -24,8 +24,17 @@ type publishes interface {
 	lookAtEnds(ctx context.Context, every time.Duration, log *zap.Logger) error
 }
 
+// withoutEnds is for a destination whose account has no ends of partitions, so no losses to compare.
+type withoutEnds struct{}
+
+// Kept has nothing to take.
+func (withoutEnds) Kept([]gap.Lost) {}
+
+func (withoutEnds) lookAtEnds(context.Context, time.Duration, *zap.Logger) error { return nil }
+
 // publishesToStream knows a stream by its identity alone: the producer compares its end at each message.
 type publishesToStream struct {
+	withoutEnds
 	connector *connector.Connector
 	stream    *nats.Identity
 }
@@ -38,21 +47,11 @@ func (p publishesToStream) Kafka(last gap.Kafka) gap.Kafka {
 	return gap.Kafka{ID: p.stream.ID()}
 }
 
-// Kept has nothing to take: losses are found at the end of the stream only.
-func (publishesToStream) Kept([]gap.Lost) {}
-
-func (publishesToStream) lookAtEnds(context.Context, time.Duration, *zap.Logger) error { return nil }
-
 // publishesToExchange knows nothing of the broker: RabbitMQ has no identity, and does not show what it has stored.
-type publishesToExchange struct{}
+type publishesToExchange struct{ withoutEnds }
 
 // Kafka leaves the account as it is.
 func (publishesToExchange) Kafka(last gap.Kafka) gap.Kafka { return last }
-
-// Kept has nothing to take.
-func (publishesToExchange) Kept([]gap.Lost) {}
-
-func (publishesToExchange) lookAtEnds(context.Context, time.Duration, *zap.Logger) error { return nil }
 
 // publishesToKafka knows the cluster, and the ends of the partitions that were written to.
 type publishesToKafka struct {
