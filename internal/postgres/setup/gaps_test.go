@@ -21,6 +21,15 @@ func withGaps(t *testing.T, tables ...string) *adminDB {
 	return db
 }
 
+// gapsBefore looks as a start does before it streams, and returns the open gaps.
+func gapsBefore(t *testing.T, db *adminDB) []gap.Gap {
+	t.Helper()
+	r, err := LookBefore(t.Context(), db.DSN, db.cfg, nil)
+	require.NoError(t, err)
+	require.NoError(t, r.Why)
+	return r.Gaps
+}
+
 // look is what a connector that runs does at each interval.
 func (db *adminDB) look(t *testing.T) []gap.Gap {
 	t.Helper()
@@ -144,12 +153,7 @@ func TestVersionsGapLastsUntilThePublicationIsRight(t *testing.T) {
 // what lay before the new slot was missing from Kafka, and every view was green.
 func TestVersionsGapsWhileNothingRuns(t *testing.T) {
 	db := withGaps(t, setupTableDDL)
-	before := func() []gap.Gap {
-		r, err := LookBefore(t.Context(), db.DSN, db.cfg, nil)
-		require.NoError(t, err)
-		require.NoError(t, r.Why)
-		return r.Gaps
-	}
+	before := func() []gap.Gap { return gapsBefore(t, db) }
 	require.Empty(t, before())
 	_, err := AcceptSlot(t.Context(), db.DSN, db.cfg)
 	require.NoError(t, err)
@@ -286,12 +290,7 @@ func TestVersionsKafkaLostRecords(t *testing.T) {
 // whether the slot is where it was left could not be judged, so what a moved slot had skipped stayed unseen.
 func TestVersionsCheckpointTruncated(t *testing.T) {
 	db := withGaps(t, setupTableDDL)
-	before := func() []gap.Gap {
-		r, err := LookBefore(t.Context(), db.DSN, db.cfg, nil)
-		require.NoError(t, err)
-		require.NoError(t, r.Why)
-		return r.Gaps
-	}
+	before := func() []gap.Gap { return gapsBefore(t, db) }
 	_, err := AcceptSlot(t.Context(), db.DSN, db.cfg)
 	require.NoError(t, err)
 	require.Empty(t, before())
