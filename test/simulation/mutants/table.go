@@ -22,7 +22,7 @@ const startReplication = "	return nil\n}\n\nfunc (c *connection) startReplicatio
 // mutants are all, in the order of the report.
 var mutants = slices.Concat(ofTheStream, ofGaps)
 
-// ofTheStream are in the way of a row from the slot to Kafka.
+// ofTheStream are in all that takes a row from the slot to Kafka, and back to a confirmed position.
 var ofTheStream = []mutant{
 	// the stream and its checkpoint
 	{
